@@ -1,0 +1,45 @@
+/* clock.h - virtual time: whole nanoseconds inside, milliseconds outside (A1).
+ *
+ * These are the only conversions in the project. Rounding is to nearest, ties away from zero. */
+#ifndef AISIM_BASE_CLOCK_H
+#define AISIM_BASE_CLOCK_H
+
+#include <math.h>
+#include <stdint.h>
+
+#define AISIM_NS_PER_MS INT64_C(1000000)
+#define AISIM_NS_PER_S INT64_C(1000000000)
+
+/** Later than every event. */
+#define AISIM_NEVER INT64_MAX
+
+/** Milliseconds to nanoseconds. Anything at or above 2^62 ns (146 years) gives AISIM_NEVER. */
+static inline int64_t aisim_ns_from_ms(double ms)
+{
+    double ns = ms * 1e6;
+    if (ns >= 4.611686018427387904e18) {
+        return AISIM_NEVER;
+    }
+    return (int64_t)llround(ns);
+}
+
+static inline int64_t aisim_ns_from_s(double s)
+{
+    double ns = s * 1e9;
+    if (ns >= 4.611686018427387904e18) {
+        return AISIM_NEVER;
+    }
+    return (int64_t)llround(ns);
+}
+
+static inline double aisim_ms_from_ns(int64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+static inline double aisim_s_from_ns(int64_t ns)
+{
+    return (double)ns / 1e9;
+}
+
+#endif
