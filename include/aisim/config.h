@@ -19,50 +19,72 @@ extern "C" {
 typedef enum { AISIM_ROLE_AGGREGATED, AISIM_ROLE_PREFILL, AISIM_ROLE_DECODE } aisim_role;
 typedef enum { AISIM_POLICY_FCFS, AISIM_POLICY_PRIORITY } aisim_policy;
 typedef enum { AISIM_PREEMPTION_LIFO, AISIM_PREEMPTION_FIFO } aisim_preemption;
-typedef enum { AISIM_NEVER_FITS_REJECT, AISIM_NEVER_FITS_WAIT } aisim_never_fits;              /* R1 */
-typedef enum { AISIM_SELF_PREEMPTION_CONTINUE, AISIM_SELF_PREEMPTION_END_PASS } aisim_self_preemption; /* R6 */
-typedef enum { AISIM_OVERLAP_NONE, AISIM_OVERLAP_PIPELINED, AISIM_OVERLAP_ASYNC } aisim_overlap; /* R7 */
-typedef enum { AISIM_UNKEYED_FRONT, AISIM_UNKEYED_BACK } aisim_unkeyed_release;                /* R8 */
+typedef enum { AISIM_NEVER_FITS_REJECT, AISIM_NEVER_FITS_WAIT } aisim_never_fits; /* R1 */
+typedef enum {
+    AISIM_SELF_PREEMPTION_CONTINUE,
+    AISIM_SELF_PREEMPTION_END_PASS
+} aisim_self_preemption; /* R6 */
+typedef enum {
+    AISIM_OVERLAP_NONE,
+    AISIM_OVERLAP_PIPELINED,
+    AISIM_OVERLAP_ASYNC
+} aisim_overlap;                                                                /* R7 */
+typedef enum { AISIM_UNKEYED_FRONT, AISIM_UNKEYED_BACK } aisim_unkeyed_release; /* R8 */
 typedef enum { AISIM_STATE_NONE, AISIM_STATE_ALIGNED, AISIM_STATE_LATEST } aisim_state_mode;
-typedef enum { AISIM_SPLIT_FIXED, AISIM_SPLIT_LEGACY, AISIM_SPLIT_UPSTREAM } aisim_align_split; /* R10 */
-typedef enum { AISIM_CHECKPOINTS_PROMPT_BOUNDARY, AISIM_CHECKPOINTS_CHUNK_END } aisim_checkpoints; /* R11 */
-typedef enum { AISIM_SAME_PASS_IGNORE, AISIM_SAME_PASS_WAIT } aisim_same_pass_hit;             /* R12 */
-typedef enum { AISIM_SPECULATION_NONE, AISIM_SPECULATION_NATIVE, AISIM_SPECULATION_BURST } aisim_speculation_mode; /* R13 */
+typedef enum {
+    AISIM_SPLIT_FIXED,
+    AISIM_SPLIT_LEGACY,
+    AISIM_SPLIT_UPSTREAM
+} aisim_align_split; /* R10 */
+typedef enum {
+    AISIM_CHECKPOINTS_PROMPT_BOUNDARY,
+    AISIM_CHECKPOINTS_CHUNK_END
+} aisim_checkpoints;                                                               /* R11 */
+typedef enum { AISIM_SAME_PASS_IGNORE, AISIM_SAME_PASS_WAIT } aisim_same_pass_hit; /* R12 */
+typedef enum {
+    AISIM_SPECULATION_NONE,
+    AISIM_SPECULATION_NATIVE,
+    AISIM_SPECULATION_BURST
+} aisim_speculation_mode; /* R13 */
 typedef enum { AISIM_STREAM_PER_REQUEST, AISIM_STREAM_WORKER } aisim_draw_stream;
-typedef enum { AISIM_CAPACITY_DEFAULT, AISIM_CAPACITY_FIXED, AISIM_CAPACITY_BYTES } aisim_capacity_type;
+typedef enum {
+    AISIM_CAPACITY_DEFAULT,
+    AISIM_CAPACITY_FIXED,
+    AISIM_CAPACITY_BYTES
+} aisim_capacity_type;
 
 enum { AISIM_MAX_DRAFTS = 5 };
 
 /** scheduler.* and what else one rank schedules by (spec/engine.md §2). */
 typedef struct aisim_scheduler_config {
-    uint32_t max_batched_tokens; /**< B, 8192, >= 1 */
-    uint32_t max_sequences;      /**< S, 256, >= 1 */
-    uint64_t context_length;     /**< M in tokens, 0 = no limit, else >= 2 */
-    bool chunked_prefill;        /**< true */
-    aisim_policy policy;         /**< fcfs */
-    aisim_preemption preemption; /**< lifo; ignored under priority */
-    uint32_t prefill_schedule_interval;     /**< I, 1, >= 1 */
-    uint32_t long_prefill_token_threshold;  /**< R4, 0 = off */
-    double watermark;                       /**< R3, 0 <= w < 1 */
-    aisim_never_fits never_fits;            /**< R1, reject */
-    bool reserve_full_prompt;               /**< R2, true */
-    bool admit_at_zero_budget;              /**< R5, true */
-    aisim_self_preemption self_preemption;  /**< R6, continue */
-    aisim_overlap overlap;                  /**< R7, none */
-    uint32_t preempting_pass_limit;         /**< E-T8, 10000 consecutive passes without a token */
+    uint32_t max_batched_tokens;           /**< B, 8192, >= 1 */
+    uint32_t max_sequences;                /**< S, 256, >= 1 */
+    uint64_t context_length;               /**< M in tokens, 0 = no limit, else >= 2 */
+    bool chunked_prefill;                  /**< true */
+    aisim_policy policy;                   /**< fcfs */
+    aisim_preemption preemption;           /**< lifo; ignored under priority */
+    uint32_t prefill_schedule_interval;    /**< I, 1, >= 1 */
+    uint32_t long_prefill_token_threshold; /**< R4, 0 = off */
+    double watermark;                      /**< R3, 0 <= w < 1 */
+    aisim_never_fits never_fits;           /**< R1, reject */
+    bool reserve_full_prompt;              /**< R2, true */
+    bool admit_at_zero_budget;             /**< R5, true */
+    aisim_self_preemption self_preemption; /**< R6, continue */
+    aisim_overlap overlap;                 /**< R7, none */
+    uint32_t preempting_pass_limit;        /**< E-T8, 10000 consecutive passes without a token */
 } aisim_scheduler_config;
 
 /** kv_cache.* of one rank. */
 typedef struct aisim_kv_config {
-    uint32_t block_size;          /**< b in tokens, 64, >= 2 */
-    uint64_t blocks;              /**< N, resolved from kv_cache.capacity, >= 1 */
-    bool prefix_caching;          /**< true */
-    uint32_t prefix_match_unit;   /**< u in tokens, 0 = unset; divides b; aligned state cache only */
-    double bytes_per_token;       /**< of one rank; from the model unless given; 0 = unknown */
+    uint32_t block_size;        /**< b in tokens, 64, >= 2 */
+    uint64_t blocks;            /**< N, resolved from kv_cache.capacity, >= 1 */
+    bool prefix_caching;        /**< true */
+    uint32_t prefix_match_unit; /**< u in tokens, 0 = unset; divides b; aligned state cache only */
+    double bytes_per_token;     /**< of one rank; from the model unless given; 0 = unknown */
     aisim_unkeyed_release unkeyed_release; /**< R8, front */
-    aisim_state_mode state_mode;  /**< none */
-    uint32_t state_blocks;        /**< k, blocks of one recurrent state; 0 without state cache */
-    double state_bytes;           /**< per request, 0 without state cache */
+    aisim_state_mode state_mode;           /**< none */
+    uint32_t state_blocks;         /**< k, blocks of one recurrent state; 0 without state cache */
+    double state_bytes;            /**< per request, 0 without state cache */
     aisim_align_split align_split; /**< R10, fixed */
     aisim_checkpoints checkpoints; /**< R11, prompt_boundary */
     aisim_same_pass_hit same_pass_hit; /**< R12, ignore */
@@ -70,15 +92,15 @@ typedef struct aisim_kv_config {
 
 /** speculation.* (spec/mtp.md §1). */
 typedef struct aisim_speculation_config {
-    aisim_speculation_mode mode; /**< none */
-    uint32_t depth;              /**< drafts per verification, 1..AISIM_MAX_DRAFTS */
+    aisim_speculation_mode mode;               /**< none */
+    uint32_t depth;                            /**< drafts per verification, 1..AISIM_MAX_DRAFTS */
     double acceptance_rates[AISIM_MAX_DRAFTS]; /**< conditional, each in [0,1] */
-    uint64_t seed;               /**< 42 */
-    aisim_draw_stream stream;    /**< per_request */
-    bool drop_matched_block;     /**< R14, true */
-    uint32_t lookahead_slots;    /**< R15, = depth */
-    bool first_chunk_lookahead;  /**< R16, false */
-    bool pad_first_decode;       /**< R17, false */
+    uint64_t seed;                             /**< 42 */
+    aisim_draw_stream stream;                  /**< per_request */
+    bool drop_matched_block;                   /**< R14, true */
+    uint32_t lookahead_slots;                  /**< R15, = depth */
+    bool first_chunk_lookahead;                /**< R16, false */
+    bool pad_first_decode;                     /**< R17, false */
 } aisim_speculation_config;
 
 /** Everything one rank is built from. */

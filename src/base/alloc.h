@@ -2,8 +2,8 @@
  *
  * Rooms above base never call malloc themselves: they use the growable arrays and pools of base,
  * which come here. When memory runs out the process says how much was wanted and ends with exit
- * status 3 (resource limit, spec/cli.md): no caller can do better half-way through a pass, and files
- * are only renamed to their final names when they are complete. */
+ * status 3 (resource limit, spec/cli.md): no caller can do better half-way through a pass, and
+ * files are only renamed to their final names when they are complete. */
 #ifndef AISIM_BASE_ALLOC_H
 #define AISIM_BASE_ALLOC_H
 

@@ -51,7 +51,8 @@ double aisim_rng_exponential(aisim_rng *rng, double mean);
 /** Standard normal (Marsaglia's polar method; consumes a varying number of draws). */
 double aisim_rng_normal(aisim_rng *rng);
 
-/** Gamma with shape k > 0 and scale 1 (Marsaglia and Tsang 2000; k < 1 by the power of a uniform). */
+/** Gamma with shape k > 0 and scale 1 (Marsaglia and Tsang 2000; k < 1 by the power of a uniform).
+ */
 double aisim_rng_gamma(aisim_rng *rng, double shape);
 
 #endif
