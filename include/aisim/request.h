@@ -44,8 +44,6 @@ const char *aisim_end_reason_text(aisim_end_reason reason);
 typedef enum { AISIM_PHASE_PROFILE, AISIM_PHASE_PRIMER, AISIM_PHASE_WARMUP } aisim_phase;
 
 typedef struct aisim_request {
-    uint64_t id;            /**< 1, 2, … in order of creation */
-    uint64_t ordinal;       /**< arrival ordinal at its rank's scheduler (E-L2) */
     uint64_t cookie;        /**< free for whoever issued it */
     int64_t arrival_ns;     /**< the client sends it */
     int64_t dispatched_ns;  /**< the router placed it */
