@@ -54,6 +54,8 @@ typedef struct aisim_lease {
     uint32_t state;     /**< record of its recurrent state, AISIM_NONE = none */
 } aisim_lease;
 
+#define AISIM_NO_CLIENT UINT16_MAX
+
 typedef struct aisim_request {
     uint64_t cookie;        /**< free for whoever issued it */
     int64_t arrival_ns;     /**< the client sends it */
@@ -71,6 +73,7 @@ typedef struct aisim_request {
     uint32_t output_tokens; /**< O, requested */
     uint32_t generated;     /**< G */
     uint32_t computed;      /**< C */
+    uint32_t computed_high; /**< largest C before a preemption: below it work is done again */
     uint32_t first_reused;  /**< tokens reused at first admission (E-L4) */
     uint32_t max_reused;    /**< maximum over admissions, prompt tokens */
     uint32_t host_reused;   /**< part of first_reused that came from the host tier */
@@ -78,19 +81,18 @@ typedef struct aisim_request {
     uint32_t admissions;
     uint32_t preemptions;
     uint32_t position;   /**< in the waiting heap or the running list */
-    uint32_t plan_entry; /**< entry of the pass in flight, AISIM_NONE = not scheduled in it */
     uint32_t rank;       /**< global rank index from 0, AISIM_NONE = not placed */
-    uint32_t client;     /**< index of the issuing client, AISIM_NONE = none */
     uint32_t session;    /**< session number, 0 = none */
-    uint32_t turn;
     uint32_t generation; /**< of this slot */
     int32_t priority;    /**< smaller = more urgent */
+    uint16_t client;     /**< index of the issuing client, AISIM_NO_CLIENT = none */
+    uint16_t turn;       /**< of its session, from 0 */
     uint16_t class_id;   /**< traffic class, index into the simulation's class names */
     uint8_t state;       /**< aisim_request_state */
     uint8_t phase;       /**< aisim_phase */
     uint8_t end;         /**< aisim_end_reason */
     uint8_t flags;       /**< AISIM_REQF_… */
-} aisim_request; /* 184 bytes: a waiting request costs this, its queue entry and its content */
+} aisim_request; /* 176 bytes: a waiting request costs this, its queue entry and its content */
 
 enum {
     AISIM_REQF_NO_READ = 1,    /**< may not read the prefix cache, still fills it */
