@@ -1,0 +1,41 @@
+# count.awk - adds up what ctest's LastTest.log holds; prints the last line of tests/run.sh.
+# Per test the last "N passed, N failed[, N skipped]" (or busted's "N successes / ...") counts. A test
+# without such a line counts as one; a test that failed without saying so counts as one failure.
+
+function number(text, word) {
+    return match(text, "[0-9]+ " word) ? substr(text, RSTART) + 0 : 0
+}
+
+function close_test() {
+    if (name == "") return
+    if (verdict == "Passed" && !counted) p = 1
+    if (verdict == "Skipped" && s == 0) s = 1
+    if (verdict != "Passed" && verdict != "Skipped" && f == 0) f = 1
+    passed += p; failed += f; skipped += s
+    if (f > 0) print "FAILED  " name "  (" p " passed, " f " failed)"
+    else if (s > 0) print "SKIP    " name "  " reason
+    name = ""
+}
+
+/^[0-9]+\/[0-9]+ Testing: / {
+    close_test()
+    name = $3; verdict = "Not Run"; p = f = s = counted = 0; reason = ""; output = 0
+    next
+}
+/^Output:$/ { output = 1; next }
+/<end of output>$/ { output = 0; next }
+output && /^[0-9]+ passed, [0-9]+ failed/ {
+    p = number($0, "passed"); f = number($0, "failed"); s = number($0, "skipped"); counted = 1
+}
+output && /^[0-9]+ success(es)? \/ [0-9]+ failure/ {
+    p = number($0, "success"); f = number($0, "failure") + number($0, "error"); s = number($0, "pending"); counted = 1
+}
+output && /^SKIP / { if (reason == "") reason = substr($0, 6) }
+!output && /^Test (Passed|Failed|Skipped|Timeout)/ { verdict = $2; sub(/\.$/, "", verdict) }
+
+END {
+    close_test()
+    if (built != 0) { failed++; print "FAILED  build (see the errors above)" }
+    printf "%d passed, %d failed%s\n", passed, failed, skipped ? ", " skipped " skipped" : ""
+    exit failed > 0
+}
