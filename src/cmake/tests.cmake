@@ -33,7 +33,7 @@ function(aisim_test)
     set(arg_TIMEOUT 300)
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${arg_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set(env ${aisim_test_env})
+  set(env "${aisim_test_env}") # quoted: an expansion would undo the escapes
   if(arg_LUA)
     list(APPEND env ${aisim_lua_env})
   endif()
