@@ -46,5 +46,5 @@ log=$build/Testing/Temporary/LastTest.log
 rm -f "$log"
 ctest --test-dir "$build" --parallel "$(aisim_jobs)" --output-on-failure "$@" >"$build/ctest.log" 2>&1 || true
 [ -f "$log" ] || { cat "$build/ctest.log"; echo "0 passed, 1 failed"; exit 1; }
-grep -vE '^( *Start +[0-9]+:|Internal ctest|Test project|Connected to|Errors while running|Total Test time|Label Time)' "$build/ctest.log" || true
+grep -vE '^( *Start +[0-9]+:|Internal ctest|Test project|Connected to|Errors while running|Total Test time|Label Time|[a-z]+ +=  .*sec.proc|Errors while|$)' "$build/ctest.log" || true
 awk -v built="$built" -f tests/house/count.awk "$log"

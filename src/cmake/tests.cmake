@@ -11,7 +11,7 @@ set(aisim_test_env
   AISIM=${PROJECT_BINARY_DIR}/aisim AISIM_VECTORS=${AISIM_VECTORS} CC=${CMAKE_C_COMPILER}
   "LUA_PATH=${PROJECT_BINARY_DIR}/lua/?.lua\\;${PROJECT_BINARY_DIR}/lua/?/init.lua\\;\\;"
   "LUA_CPATH=${PROJECT_BINARY_DIR}/lua/?.so\\;\\;"
-  LC_ALL=C.UTF-8)
+  LC_ALL=C.UTF-8 "AISIM_SANITIZE_FLAGS=$<$<BOOL:${AISIM_SANITIZE}>:-fsanitize=${AISIM_SANITIZE}>")
 set(aisim_lua_env "")
 if(AISIM_SANITIZE MATCHES address)
   # A stock lua5.4 that loads an instrumented core.so needs the runtime first; it never frees
@@ -23,6 +23,7 @@ if(AISIM_SANITIZE MATCHES address)
   endforeach()
   list(JOIN runtimes " " runtimes)
   set(aisim_lua_env "LD_PRELOAD=${runtimes}" ASAN_OPTIONS=detect_leaks=0)
+  list(APPEND aisim_test_env "AISIM_LUA_PRELOAD=${runtimes}")
 endif()
 
 # aisim_test(NAME name LABEL label COMMAND ... [TIMEOUT seconds] [LUA]): one ctest entry, run in the

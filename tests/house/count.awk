@@ -13,13 +13,13 @@ function close_test() {
     if (verdict != "Passed" && verdict != "Skipped" && f == 0) f = 1
     passed += p; failed += f; skipped += s
     if (f > 0) print "FAILED  " name "  (" p " passed, " f " failed)"
-    else if (s > 0) print "SKIP    " name "  " reason
+    if (s > 0) printf "%s", reasons == "" ? "SKIP    " name "\n" : reasons
     name = ""
 }
 
 /^[0-9]+\/[0-9]+ Testing: / {
     close_test()
-    name = $3; verdict = "Not Run"; p = f = s = counted = 0; reason = ""; output = 0
+    name = $3; verdict = "Not Run"; p = f = s = counted = 0; reasons = ""; output = 0
     next
 }
 /^Output:$/ { output = 1; next }
@@ -30,7 +30,7 @@ output && /^[0-9]+ passed, [0-9]+ failed/ {
 output && /^[0-9]+ success(es)? \/ [0-9]+ failure/ {
     p = number($0, "success"); f = number($0, "failure") + number($0, "error"); s = number($0, "pending"); counted = 1
 }
-output && /^SKIP / { if (reason == "") reason = substr($0, 6) }
+output && /^SKIP / { reasons = reasons "SKIP    " name "  " substr($0, 6) "\n" }
 !output && /^Test (Passed|Failed|Skipped|Timeout)/ { verdict = $2; sub(/\.$/, "", verdict) }
 
 END {
