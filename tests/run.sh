@@ -22,7 +22,10 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-aisim_packages
+# What cannot even start is one failure, so that the last line always has the same form.
+cannot() { echo "0 passed, 1 failed"; exit 1; }
+
+aisim_packages || cannot
 if [ -n "$sanitize" ] && [ "$sanitize" != 0 ]; then
     build=${build:-build-asan}
     cache="-C src/cmake/asan.cmake"
@@ -34,7 +37,7 @@ fi
 [ -z "${AISIM_WERROR:-}" ] || cache="$cache -DAISIM_WERROR=$AISIM_WERROR"
 
 echo "aisim: building into $build/"
-aisim_configure "$build" $cache
+aisim_configure "$build" $cache || cannot
 # A target that fails must not hide the results of the others: the build goes on, then the tests run.
 built=0
 keep_going=-k
@@ -45,6 +48,6 @@ grep -E 'warning:|error:|^FAILED:' "$build/build.log" || true
 log=$build/Testing/Temporary/LastTest.log
 rm -f "$log"
 ctest --test-dir "$build" --parallel "$(aisim_jobs)" --output-on-failure "$@" >"$build/ctest.log" 2>&1 || true
-[ -f "$log" ] || { cat "$build/ctest.log"; echo "0 passed, 1 failed"; exit 1; }
-grep -vE '^( *Start +[0-9]+:|Internal ctest|Test project|Connected to|Errors while running|Total Test time|Label Time|[a-z]+ +=  .*sec.proc|Errors while|$)' "$build/ctest.log" || true
-awk -v built="$built" -f tests/house/count.awk "$log"
+[ -f "$log" ] || { cat "$build/ctest.log"; cannot; }
+grep -vE '^( *Start +[0-9]+:|Could not find exec|Looked in the foll|/?[^ ]*/aisim_test_[a-z_]*$|Internal ctest|Test project|Connected to|Errors while|Total Test time|Label Time|[a-z]+ +=  .*sec.proc|$)' "$build/ctest.log" || true
+awk -v built="$built" -f tests/house/count.awk "$build/ctest.log" "$log"

@@ -11,8 +11,11 @@ set(aisim_test_env
   AISIM=${PROJECT_BINARY_DIR}/aisim AISIM_VECTORS=${AISIM_VECTORS} CC=${CMAKE_C_COMPILER}
   "LUA_PATH=${PROJECT_BINARY_DIR}/lua/?.lua\\;${PROJECT_BINARY_DIR}/lua/?/init.lua\\;\\;"
   "LUA_CPATH=${PROJECT_BINARY_DIR}/lua/?.so\\;\\;"
-  LC_ALL=C.UTF-8 "AISIM_SANITIZE_FLAGS=$<$<BOOL:${AISIM_SANITIZE}>:-fsanitize=${AISIM_SANITIZE}>")
+  LC_ALL=C.UTF-8 AISIM_SANITIZE_FLAGS=)
 set(aisim_lua_env "")
+if(AISIM_SANITIZE)
+  list(APPEND aisim_test_env AISIM_SANITIZE_FLAGS=-fsanitize=${AISIM_SANITIZE})
+endif()
 if(AISIM_SANITIZE MATCHES address)
   # A stock lua5.4 that loads an instrumented core.so needs the runtime first; it never frees
   # everything at os.exit, so leaks are looked for in the C tests and the program only.

@@ -1,4 +1,5 @@
-# count.awk - adds up what ctest's LastTest.log holds; prints the last line of tests/run.sh.
+# count.awk - adds up what ctest printed (first file: tests that never started) and its LastTest.log
+# (second file: the output of the others); prints the last line of tests/run.sh.
 # Per test the last "N passed, N failed[, N skipped]" (or busted's "N successes / ...") counts. A test
 # without such a line counts as one; a test that failed without saying so counts as one failure.
 
@@ -17,7 +18,12 @@ function close_test() {
     name = ""
 }
 
-/^[0-9]+\/[0-9]+ Testing: / {
+NR == FNR {
+    if (/\*\*\*Not Run/) { failed++; print "FAILED  " $4 "  (could not be started)" }
+    next
+}
+
+/^ *[0-9]+\/[0-9]+ Testing: / {
     close_test()
     name = $3; verdict = "Not Run"; p = f = s = counted = 0; reasons = ""; output = 0
     next
