@@ -5,17 +5,23 @@
 enable_testing()
 set(AISIM_VECTORS ${PROJECT_SOURCE_DIR}/../shared/vectors CACHE PATH "Reference numbers, if present")
 
+# Flags a program needs that links libaisim.a of this build.
+set(link_flags "")
+if(AISIM_SANITIZE)
+  string(APPEND link_flags " -fsanitize=${AISIM_SANITIZE}")
+endif()
+if(AISIM_COVERAGE)
+  string(APPEND link_flags " --coverage")
+endif()
+
 # What a test may rely on in its environment. Semicolons in a value would split the list: escaped.
 set(aisim_test_env
   AISIM_SOURCE_DIR=${PROJECT_SOURCE_DIR} AISIM_BUILD_DIR=${PROJECT_BINARY_DIR}
   AISIM=${PROJECT_BINARY_DIR}/aisim AISIM_VECTORS=${AISIM_VECTORS} CC=${CMAKE_C_COMPILER}
   "LUA_PATH=${PROJECT_BINARY_DIR}/lua/?.lua\\;${PROJECT_BINARY_DIR}/lua/?/init.lua\\;\\;"
   "LUA_CPATH=${PROJECT_BINARY_DIR}/lua/?.so\\;\\;"
-  LC_ALL=C.UTF-8 AISIM_SANITIZE_FLAGS=)
+  LC_ALL=C.UTF-8 "AISIM_LINK_FLAGS=${link_flags}")
 set(aisim_lua_env "")
-if(AISIM_SANITIZE)
-  list(APPEND aisim_test_env AISIM_SANITIZE_FLAGS=-fsanitize=${AISIM_SANITIZE})
-endif()
 if(AISIM_SANITIZE MATCHES address)
   # A stock lua5.4 that loads an instrumented core.so needs the runtime first; it never frees
   # everything at os.exit, so leaks are looked for in the C tests and the program only.
@@ -95,7 +101,13 @@ foreach(file IN LISTS files)
   aisim_test(NAME cli.${name} LABEL cli COMMAND lua5.4 tests/house/transcripts.lua ${file})
 endforeach()
 
-# Parts that bring their own recipe; they use aisim_test and aisim_test_program.
+if(NOT EXISTS ${PROJECT_SOURCE_DIR}/tests/conformance/conformance.cmake)
+  aisim_test(NAME conformance LABEL conformance LUA COMMAND sh tests/house/conformance.sh)
+endif()
+
+# Parts that bring their own recipe, with aisim_test and aisim_test_program, for example
+#   aisim_test_program(aisim_twin tests tests/twin/main.c)
+#   aisim_test(NAME twin LABEL twin COMMAND aisim_twin --workloads 2000)
 foreach(part twin fuzz conformance cli bench)
   include(${PROJECT_SOURCE_DIR}/tests/${part}/${part}.cmake OPTIONAL)
 endforeach()

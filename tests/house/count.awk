@@ -1,5 +1,5 @@
-# count.awk - adds up what ctest printed (first file: tests that never started) and its LastTest.log
-# (second file: the output of the others); prints the last line of tests/run.sh.
+# count.awk - adds up what ctest printed (first file: which tests never started, which were skipped)
+# and its LastTest.log (second file: what they said); prints the last line of tests/run.sh.
 # Per test the last "N passed, N failed[, N skipped]" (or busted's "N successes / ...") counts. A test
 # without such a line counts as one; a test that failed without saying so counts as one failure.
 
@@ -9,9 +9,9 @@ function number(text, word) {
 
 function close_test() {
     if (name == "") return
-    if (verdict == "Passed" && !counted) p = 1
-    if (verdict == "Skipped" && s == 0) s = 1
-    if (verdict != "Passed" && verdict != "Skipped" && f == 0) f = 1
+    if (name in was_skipped) { if (s == 0) s = 1 }
+    else if (verdict == "Passed") { if (!counted) p = 1 }
+    else if (f == 0) f = 1
     passed += p; failed += f; skipped += s
     if (f > 0) print "FAILED  " name "  (" p " passed, " f " failed)"
     if (s > 0) printf "%s", reasons == "" ? "SKIP    " name "\n" : reasons
@@ -20,6 +20,7 @@ function close_test() {
 
 NR == FNR {
     if (/\*\*\*Not Run/) { failed++; print "FAILED  " $4 "  (could not be started)" }
+    if (/\*\*\*Skipped/) was_skipped[$4] = 1 # the log says "Passed"
     next
 }
 
@@ -37,7 +38,7 @@ output && /^[0-9]+ success(es)? \/ [0-9]+ failure/ {
     p = number($0, "success"); f = number($0, "failure") + number($0, "error"); s = number($0, "pending"); counted = 1
 }
 output && /^SKIP / { reasons = reasons "SKIP    " name "  " substr($0, 6) "\n" }
-!output && /^Test (Passed|Failed|Skipped|Timeout)/ { verdict = $2; sub(/\.$/, "", verdict) }
+!output && /^Test (Passed|Failed)/ { verdict = $2; sub(/\.$/, "", verdict) }
 
 END {
     close_test()

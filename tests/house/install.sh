@@ -58,7 +58,7 @@ C
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name aisim.pc)")
 export PKG_CONFIG_PATH
 flags=$(pkg-config --define-variable=pcfiledir="$PKG_CONFIG_PATH" --cflags --libs aisim)
-check "C program" "${CC:-cc}" -std=c11 $AISIM_SANITIZE_FLAGS -o "$prefix/embed" "$prefix/embed.c" $flags
+check "C program" "${CC:-cc}" -std=c11 $AISIM_LINK_FLAGS -o "$prefix/embed" "$prefix/embed.c" $flags
 check "C program runs" "$prefix/embed"
 
 echo "$passed passed, $failed failed, $skipped skipped"
