@@ -81,6 +81,15 @@ for _, path in ipairs(house.files("src", "include")) do
   end
 end
 
+-- Programs that show C embedding live on public headers, as their readers will.
+for _, path in ipairs(house.files("examples")) do
+  if path:find("%.[ch]$") then
+    for header in house.read(path):gmatch('#%s*include%s*"([^"]+)"') do
+      house.check(header:find("^aisim/"), "%s: an example includes a private header (%s)", path, header)
+    end
+  end
+end
+
 -- Symbols. An object file lies under …/src/<room>/; what it needs must be defined in a room it may see.
 local build = os.getenv("AISIM_BUILD_DIR") or "build"
 local defined, needed = {}, {} -- symbol -> room; list of {room, object, symbol}
