@@ -41,7 +41,7 @@ for _, path in ipairs(house.files()) do
     for _, home in ipairs(HOMES) do
       local at = text:find(home, 1, true)
       local _, line = text:sub(1, at or 0):gsub("\n", "")
-      -- "a/work/b" is a relative path; only one that begins there is absolute
+      -- inside a longer path the folder is an ordinary name; only one that begins there is absolute
       local before = at and at > 1 and text:sub(at - 1, at - 1) or " "
       house.check(not at or before:find("[%w_.%-]"), "%s:%d: absolute path of one machine (%s)", path, line + 1, home)
     end
