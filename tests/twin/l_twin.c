@@ -12,14 +12,14 @@
 #include <lua.h>
 #include <string.h>
 
-#include "base/check.h"
-#include "twin_internal.h"
+#include "l_twin.h"
 
-static const char *const type_name = "aisim_twin";
+const char *const twin_type_name = "aisim_twin";
 
-static twin *check_twin(lua_State *L)
+
+twin *twin_check(lua_State *L)
 {
-    twin **at = luaL_checkudata(L, 1, type_name);
+    twin **at = luaL_checkudata(L, 1, twin_type_name);
     luaL_argcheck(L, *at != NULL, 1, "the twin has been freed");
     return *at;
 }
@@ -221,14 +221,14 @@ static int l_new(lua_State *L)
     }
     twin **at = lua_newuserdatauv(L, sizeof *at, 0);
     *at = NULL;
-    luaL_setmetatable(L, type_name);
+    luaL_setmetatable(L, twin_type_name);
     *at = twin_new(&config, rank);
     return 1;
 }
 
 static int l_free(lua_State *L)
 {
-    twin **at = luaL_checkudata(L, 1, type_name);
+    twin **at = luaL_checkudata(L, 1, twin_type_name);
     twin_free(*at);
     *at = NULL;
     return 0;
@@ -237,7 +237,7 @@ static int l_free(lua_State *L)
 /* --- commands --------------------------------------------------------------------------------- */
 
 /* The list at the top of the stack as numbers; NULL for nil. */
-static uint64_t *to_tokens(lua_State *L, uint32_t *n)
+uint64_t *twin_to_tokens(lua_State *L, uint32_t *n)
 {
     *n = 0;
     if (lua_isnil(L, -1)) {
@@ -263,7 +263,7 @@ static bool flag(lua_State *L, int table, const char *key)
     return on;
 }
 
-static lua_Integer number(lua_State *L, int table, const char *key, lua_Integer other)
+lua_Integer twin_number(lua_State *L, int table, const char *key, lua_Integer other)
 {
     lua_getfield(L, table, key);
     lua_Integer n = luaL_optinteger(L, -1, other);
@@ -277,23 +277,23 @@ static twin_submit_args check_args(lua_State *L, int table)
     luaL_checktype(L, table, LUA_TTABLE);
     luaL_checkstack(L, 8, NULL);
     twin_submit_args args = {0};
-    args.id = (uint32_t)number(L, table, "id", 0);
-    args.output_len = (uint32_t)number(L, table, "output", 0);
-    args.priority = number(L, table, "priority", 0);
-    args.salt = (uint64_t)number(L, table, "salt", 0);
+    args.id = (uint32_t)twin_number(L, table, "id", 0);
+    args.output_len = (uint32_t)twin_number(L, table, "output", 0);
+    args.priority = twin_number(L, table, "priority", 0);
+    args.salt = (uint64_t)twin_number(L, table, "salt", 0);
     args.no_read = flag(L, table, "no_read");
     args.hold = flag(L, table, "hold");
     args.blocked = flag(L, table, "blocked");
     lua_getfield(L, table, "prompt");
-    args.prompt = to_tokens(L, &args.prompt_len);
+    args.prompt = twin_to_tokens(L, &args.prompt_len);
     lua_getfield(L, table, "output_ids");
-    args.output_ids = to_tokens(L, &args.n_output_ids);
+    args.output_ids = twin_to_tokens(L, &args.n_output_ids);
     return args;
 }
 
 static int l_submit(lua_State *L)
 {
-    twin *t = check_twin(L);
+    twin *t = twin_check(L);
     twin_submit_args args = check_args(L, 2);
     uint32_t serial = twin_submit(t, &args);
     if (serial == TWIN_NONE) {
@@ -307,7 +307,7 @@ static int l_submit(lua_State *L)
 
 static int l_reserve(lua_State *L)
 {
-    twin *t = check_twin(L);
+    twin *t = twin_check(L);
     twin_submit_args args = check_args(L, 2);
     lua_pushboolean(L, twin_reserve(t, &args));
     return 1;
@@ -315,7 +315,7 @@ static int l_reserve(lua_State *L)
 
 static int by_id(lua_State *L, bool (*function)(twin *, uint32_t))
 {
-    twin *t = check_twin(L);
+    twin *t = twin_check(L);
     lua_pushboolean(L, function(t, (uint32_t)luaL_checkinteger(L, 2)));
     return 1;
 }
@@ -342,28 +342,28 @@ static int l_release_source(lua_State *L)
 
 static int l_reset(lua_State *L)
 {
-    twin *t = check_twin(L);
+    twin *t = twin_check(L);
     lua_pushboolean(L, twin_reset(t, lua_toboolean(L, 2)));
     return 1;
 }
 
 static int l_set_budget(lua_State *L)
 {
-    twin *t = check_twin(L);
+    twin *t = twin_check(L);
     twin_set_budget(t, (uint32_t)luaL_checkinteger(L, 2));
     return 0;
 }
 
 static int l_set_external(lua_State *L)
 {
-    twin *t = check_twin(L);
+    twin *t = twin_check(L);
     twin_set_external(t, (uint32_t)luaL_checkinteger(L, 2));
     return 0;
 }
 
 static int l_defers(lua_State *L)
 {
-    twin *t = check_twin(L);
+    twin *t = twin_check(L);
     lua_pushboolean(
         L, twin_defers(t, (uint32_t)luaL_checkinteger(L, 2), (uint64_t)luaL_checkinteger(L, 3)));
     return 1;
@@ -371,433 +371,7 @@ static int l_defers(lua_State *L)
 
 static int l_verify(lua_State *L)
 {
-    twin_verify(check_twin(L));
-    return 0;
-}
-
-/* --- passes ----------------------------------------------------------------------------------- */
-
-static void put(lua_State *L, const char *key, uint32_t n)
-{
-    if (n == TWIN_NONE) {
-        lua_pushnil(L);
-    } else {
-        lua_pushinteger(L, n);
-    }
-    lua_setfield(L, -2, key);
-}
-
-static void put_flag(lua_State *L, const char *key, bool on)
-{
-    lua_pushboolean(L, on);
-    lua_setfield(L, -2, key);
-}
-
-static void push_items(lua_State *L, const twin_record *record)
-{
-    lua_createtable(L, (int)record->n_items, 0);
-    for (uint32_t i = 0; i < record->n_items; i++) {
-        const twin_item *item = &record->items[i];
-        lua_createtable(L, 0, 12);
-        put(L, "id", item->id);
-        put(L, "serial", item->serial);
-        put(L, "tokens", item->tokens);
-        put(L, "prefix", item->prefix);
-        put(L, "chunk", item->chunk);
-        put(L, "generated", item->generated);
-        put(L, "recomputed", item->recomputed);
-        put(L, "drafts", item->drafts);
-        put(L, "known", item->known);
-        put(L, "slots", item->slots);
-        put_flag(L, "admitted", item->admitted);
-        if (item->admitted) {
-            put(L, "reused", item->reused);
-        }
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_setfield(L, -2, "items");
-}
-
-static void push_results(lua_State *L, const twin_record *record)
-{
-    lua_createtable(L, (int)record->n_preempted, 0);
-    for (uint32_t i = 0; i < record->n_preempted; i++) {
-        lua_createtable(L, 0, 2);
-        put(L, "id", record->preempted[i].id);
-        put(L, "computed", record->preempted[i].value);
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_setfield(L, -2, "preempted");
-    lua_createtable(L, (int)record->n_emitted, 0);
-    for (uint32_t i = 0; i < record->n_emitted; i++) {
-        const twin_emitted *emitted = &record->emitted[i];
-        lua_createtable(L, 0, 6);
-        put(L, "id", emitted->id);
-        put(L, "serial", emitted->serial);
-        put(L, "tokens", emitted->tokens);
-        put(L, "accepted", emitted->accepted);
-        put(L, "verified", emitted->verified);
-        put_flag(L, "forward", emitted->forward);
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_setfield(L, -2, "emitted");
-    lua_createtable(L, (int)record->n_finished, 0);
-    for (uint32_t i = 0; i < record->n_finished; i++) {
-        lua_createtable(L, 0, 2);
-        put(L, "id", record->finished[i].id);
-        lua_pushstring(L, twin_reason_name((twin_reason)record->finished[i].value));
-        lua_setfield(L, -2, "reason");
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_setfield(L, -2, "finished");
-}
-
-static void push_name(lua_State *L, twin_name name)
-{
-    lua_createtable(L, 0, 2);
-    put(L, "id", name.id);
-    put(L, "index", name.index);
-}
-
-static void push_blocks(lua_State *L, const twin_record *record)
-{
-    lua_createtable(L, (int)record->n_evicted, 0);
-    for (uint32_t i = 0; i < record->n_evicted; i++) {
-        push_name(L, record->evicted[i]);
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_setfield(L, -2, "evicted");
-    lua_createtable(L, (int)record->n_events, 0);
-    for (uint32_t i = 0; i < record->n_events; i++) {
-        const twin_event *event = &record->events[i];
-        lua_createtable(L, 0, 3);
-        put_flag(L, "stored", event->stored);
-        if (event->has_parent) {
-            push_name(L, event->parent);
-            lua_setfield(L, -2, "parent");
-        }
-        lua_createtable(L, (int)event->len, 0);
-        for (uint32_t j = 0; j < event->len; j++) {
-            push_name(L, record->names[event->first + j]);
-            lua_seti(L, -2, (lua_Integer)j + 1);
-        }
-        lua_setfield(L, -2, "blocks");
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_setfield(L, -2, "events");
-}
-
-static int push_record(lua_State *L, twin *t)
-{
-    const twin_record *record = twin_last(t);
-    luaL_checkstack(L, 12, NULL);
-    lua_createtable(L, 0, 12);
-    lua_pushinteger(L, (lua_Integer)record->pass);
-    lua_setfield(L, -2, "pass");
-    put(L, "batch", record->batch);
-    put(L, "budget_left", record->budget_left);
-    put_flag(L, "deferred", record->deferred);
-    put_flag(L, "changed", record->changed);
-    push_items(L, record);
-    push_results(L, record);
-    push_blocks(L, record);
-    return 1;
-}
-
-static int l_record(lua_State *L)
-{
-    return push_record(L, check_twin(L));
-}
-
-static int l_plan(lua_State *L)
-{
-    twin *t = check_twin(L);
-    lua_pushinteger(L, twin_plan(t, lua_toboolean(L, 2)));
-    return 1;
-}
-
-/* complete(batch [, {{serial =, tokens = n | ids = {…}, drafts =}, …}]) */
-static int l_complete(lua_State *L)
-{
-    twin *t = check_twin(L);
-    uint32_t batch = (uint32_t)luaL_checkinteger(L, 2);
-    luaL_argcheck(L, twin_batch_find(t, batch) != NULL, 2, "no such batch");
-    if (lua_isnoneornil(L, 3)) {
-        twin_complete(t, batch, NULL, 0);
-        return push_record(L, t);
-    }
-    luaL_checktype(L, 3, LUA_TTABLE);
-    uint32_t n = (uint32_t)lua_rawlen(L, 3);
-    luaL_checkstack(L, (int)(4 * n + 8), NULL);
-    twin_result *results = lua_newuserdatauv(L, (n + 1) * sizeof *results, 0);
-    for (uint32_t i = 0; i < n; i++) {
-        lua_geti(L, 3, (lua_Integer)i + 1);
-        int table = lua_gettop(L);
-        results[i].serial = (uint32_t)number(L, table, "serial", 0);
-        results[i].drafts = (uint32_t)number(L, table, "drafts", TWIN_NONE);
-        lua_getfield(L, table, "ids");
-        uint32_t len = 0;
-        results[i].ids = to_tokens(L, &len);
-        results[i].tokens = (uint32_t)number(L, table, "tokens", len);
-    }
-    twin_complete(t, batch, results, n);
-    return push_record(L, t);
-}
-
-static int l_pass(lua_State *L)
-{
-    twin *t = check_twin(L);
-    twin_pass(t, lua_toboolean(L, 2));
-    return push_record(L, t);
-}
-
-/* --- reading ---------------------------------------------------------------------------------- */
-
-static void push_list(lua_State *L, const twin *t, const char *key, const uint32_t *serials,
-                      uint32_t n)
-{
-    lua_createtable(L, (int)n, 0);
-    for (uint32_t i = 0; i < n; i++) {
-        lua_pushinteger(L, t->requests.data[serials[i]]->id);
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_setfield(L, -2, key);
-}
-
-static int l_state(lua_State *L)
-{
-    twin *t = check_twin(L);
-    twin_totals totals = twin_sum(t);
-    lua_createtable(L, 0, 20);
-    put(L, "active", totals.active);
-    put(L, "inactive", totals.inactive);
-    put(L, "free", totals.free);
-    put(L, "live", totals.live);
-    put_flag(L, "ready", totals.ready);
-    put_flag(L, "drained", totals.drained);
-    put_flag(L, "capacity_bound", totals.capacity_bound);
-    put_flag(L, "livelock", totals.livelock);
-    put(L, "preemptions", (uint32_t)totals.preemptions);
-    put(L, "decode_forwards", (uint32_t)totals.decode_forwards);
-    put(L, "accepted_including_base", (uint32_t)totals.accepted_including_base);
-    put(L, "lookups", (uint32_t)totals.lookups);
-    put(L, "lookup_tokens", (uint32_t)totals.lookup_tokens);
-    put(L, "hit_tokens", (uint32_t)totals.hit_tokens);
-    push_list(L, t, "running", t->running.data, t->running.len);
-    push_list(L, t, "waiting", t->waiting.data, t->waiting.len);
-    push_list(L, t, "skipped", t->skipped.data, t->skipped.len);
-    return 1;
-}
-
-static int push_view(lua_State *L, const twin_view *view)
-{
-    static const char *const names[] = {"waiting",  "preempted", "running", "pending",
-                                        "reserved", "held",      "finished"};
-    lua_createtable(L, 0, 24);
-    put(L, "id", view->id);
-    put(L, "serial", view->serial);
-    put(L, "ordinal", view->ordinal);
-    lua_pushstring(L, names[view->status]);
-    lua_setfield(L, -2, "status");
-    lua_pushstring(L, twin_reason_name(view->reason));
-    lua_setfield(L, -2, "reason");
-    put(L, "prompt", view->prompt);
-    put(L, "output", view->output);
-    put(L, "generated", view->generated);
-    put(L, "known", view->known);
-    put(L, "computed", view->computed);
-    put(L, "watermark", view->watermark);
-    put(L, "owned", view->owned);
-    put(L, "opaque", view->opaque);
-    put(L, "published", view->published);
-    put(L, "state_blocks", view->state_blocks);
-    put(L, "drafts", view->drafts);
-    put(L, "placeholders", view->placeholders);
-    put(L, "reused", view->reused);
-    put(L, "preemptions", view->preemptions);
-    put(L, "missing", view->missing);
-    lua_createtable(L, (int)view->n_readmit, 0);
-    for (uint32_t i = 0; i < view->n_readmit; i++) {
-        lua_pushinteger(L, view->readmit_reused[i]);
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_setfield(L, -2, "readmit_reused");
-    lua_createtable(L, (int)view->owned, 0);
-    for (uint32_t i = 0; i < view->owned; i++) {
-        lua_pushinteger(L, view->blocks[i]);
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_setfield(L, -2, "blocks");
-    return 1;
-}
-
-static int l_request(lua_State *L)
-{
-    twin *t = check_twin(L);
-    twin_view view;
-    return twin_read(t, (uint32_t)luaL_checkinteger(L, 2), &view) ? push_view(L, &view) : 0;
-}
-
-static int l_find(lua_State *L)
-{
-    twin *t = check_twin(L);
-    twin_view view;
-    return twin_find(t, (uint32_t)luaL_checkinteger(L, 2), &view) ? push_view(L, &view) : 0;
-}
-
-/* Known token ids of the request with this serial. */
-static int l_tokens(lua_State *L)
-{
-    twin *t = check_twin(L);
-    twin_view view;
-    if (!twin_read(t, (uint32_t)luaL_checkinteger(L, 2), &view)) {
-        return 0;
-    }
-    lua_createtable(L, (int)view.known, 0);
-    for (uint32_t i = 0; i < view.known; i++) {
-        lua_pushinteger(L, (lua_Integer)view.tokens[i]);
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    return 1;
-}
-
-/* --- the pool alone --------------------------------------------------------------------------- */
-
-static uint32_t hash_node(lua_State *L, twin *t, int at)
-{
-    uint64_t token = (uint64_t)luaL_checkinteger(L, at);
-    return twin_intern(t, twin_root(t, 0), &token, 1);
-}
-
-static int push_taken(lua_State *L, twin *t, const twin_ids *taken)
-{
-    lua_pushboolean(L, 1);
-    lua_createtable(L, (int)taken->len, 0);
-    for (uint32_t i = 0; i < taken->len; i++) {
-        lua_pushinteger(L, taken->data[i]);
-        lua_seti(L, -2, (lua_Integer)i + 1);
-    }
-    lua_newtable(L); /* hashes that lost their last copy */
-    lua_Integer n = 0;
-    for (uint32_t i = 0; i < t->flat.len; i++) {
-        if (!t->flat.data[i].stored) {
-            lua_pushinteger(L, (lua_Integer)t->nodes.data[t->flat.data[i].node].tokens[0]);
-            lua_seti(L, -2, ++n);
-        }
-    }
-    return 3;
-}
-
-/* pool_take({hash, …}, fresh) -> ok, blocks (hits first), removed hashes */
-static int l_pool_take(lua_State *L)
-{
-    twin *t = check_twin(L);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    uint32_t fresh = (uint32_t)luaL_checkinteger(L, 3);
-    twin_ids taken = {0};
-    t->flat.len = 0;
-    for (uint32_t i = 0; i < (uint32_t)lua_rawlen(L, 2); i++) {
-        lua_geti(L, 2, (lua_Integer)i + 1);
-        uint32_t node = hash_node(L, t, -1);
-        const twin_ids *copies = &t->nodes.data[node].copies;
-        if (copies->len > 0) {
-            aisim_array_push(&taken, copies->data[0]);
-        }
-        lua_pop(L, 1);
-    }
-    if (fresh + twin_queued(t, &taken) > t->queue_len) {
-        aisim_array_free(&taken);
-        lua_pushboolean(L, 0);
-        return 1;
-    }
-    for (uint32_t i = 0; i < taken.len; i++) {
-        twin_ref(t, taken.data[i]);
-    }
-    twin_acquire(t, fresh, &taken);
-    int results = push_taken(L, t, &taken);
-    aisim_array_free(&taken);
-    return results;
-}
-
-/* pool_publish(block, hash) -> whether it is the first copy */
-static int l_pool_publish(lua_State *L)
-{
-    twin *t = check_twin(L);
-    uint32_t block = (uint32_t)luaL_checkinteger(L, 2);
-    luaL_argcheck(L, block < t->n_blocks, 2, "no such block");
-    lua_pushboolean(L, twin_index_add(t, block, hash_node(L, t, 3), false, (twin_name){0, 0}));
-    return 1;
-}
-
-static int l_pool_release(lua_State *L)
-{
-    twin *t = check_twin(L);
-    uint32_t block = (uint32_t)luaL_checkinteger(L, 2);
-    luaL_argcheck(L, block < t->n_blocks && t->blocks[block].refs > 0, 2, "not held");
-    twin_unref(t, block);
-    return 0;
-}
-
-/* pool_lookup(hash) -> hit, active */
-static int l_pool_lookup(lua_State *L)
-{
-    twin *t = check_twin(L);
-    uint32_t node = hash_node(L, t, 2);
-    const twin_ids *copies = &t->nodes.data[node].copies;
-    lua_pushboolean(L, copies->len > 0);
-    lua_pushboolean(L, copies->len > 0 && t->blocks[copies->data[0]].refs > 0);
-    return 2;
-}
-
-/* --- the lease alone -------------------------------------------------------------------------- */
-
-static twin_request *check_request(lua_State *L, twin *t)
-{
-    lua_Integer serial = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, serial >= 0 && serial < t->requests.len, 2, "no such serial");
-    return t->requests.data[serial];
-}
-
-/* lease_allocate(serial, target [, slots]) -> ok */
-static int l_lease_allocate(lua_State *L)
-{
-    twin *t = check_twin(L);
-    twin_request *r = check_request(L, t);
-    uint32_t target = (uint32_t)luaL_checkinteger(L, 3);
-    uint32_t slots = (uint32_t)luaL_optinteger(L, 4, target);
-    lua_pushboolean(L, twin_allocate(t, r, target, slots));
-    return 1;
-}
-
-/* lease_opaque(serial, n): n blocks of look-ahead */
-static int l_lease_opaque(lua_State *L)
-{
-    twin *t = check_twin(L);
-    twin_request *r = check_request(L, t);
-    uint32_t n = (uint32_t)luaL_checkinteger(L, 3);
-    luaL_argcheck(L, n <= t->queue_len, 3, "more than the pool has");
-    twin_acquire(t, n, &r->blocks);
-    return 0;
-}
-
-/* lease_sample(serial, n): n more known tokens */
-static int l_lease_sample(lua_State *L)
-{
-    twin *t = check_twin(L);
-    twin_request *r = check_request(L, t);
-    for (lua_Integer n = luaL_checkinteger(L, 3); n > 0; n--) {
-        uint64_t token = UINT64_C(1) << 63 | r->tokens.len;
-        aisim_array_push(&r->tokens, token);
-        r->generated++;
-    }
-    return 0;
-}
-
-/* lease_release(serial) */
-static int l_lease_release(lua_State *L)
-{
-    twin *t = check_twin(L);
-    twin_release(t, check_request(L, t));
+    twin_verify(twin_check(L));
     return 0;
 }
 
@@ -808,13 +382,13 @@ static int l_align_split(lua_State *L)
     luaL_checktype(L, 1, LUA_TTABLE);
     lua_getfield(L, 1, "kind");
     aisim_align_split kind = (aisim_align_split)choice(L, -1, "kind", splits);
-    uint32_t prompt = (uint32_t)number(L, 1, "prompt", 0);
+    uint32_t prompt = (uint32_t)twin_number(L, 1, "prompt", 0);
     luaL_argcheck(L, prompt > 0, 1, "prompt must be at least 1");
     uint32_t tokens = twin_align_split(
-        kind, (uint32_t)number(L, 1, "block_size", 64), (uint32_t)number(L, 1, "unit", 0),
-        (uint32_t)number(L, 1, "cap", 8192), flag(L, 1, "drop"),
-        (uint32_t)number(L, 1, "junction", 0), (uint32_t)number(L, 1, "start", 0), prompt,
-        (uint32_t)number(L, 1, "known", prompt), (uint32_t)number(L, 1, "desired", 0));
+        kind, (uint32_t)twin_number(L, 1, "block_size", 64), (uint32_t)twin_number(L, 1, "unit", 0),
+        (uint32_t)twin_number(L, 1, "cap", 8192), flag(L, 1, "drop"),
+        (uint32_t)twin_number(L, 1, "junction", 0), (uint32_t)twin_number(L, 1, "start", 0), prompt,
+        (uint32_t)twin_number(L, 1, "known", prompt), (uint32_t)twin_number(L, 1, "desired", 0));
     lua_pushinteger(L, tokens);
     return 1;
 }
@@ -850,22 +424,6 @@ static const luaL_Reg methods[] = {
     {"set_external", l_set_external},
     {"defers", l_defers},
     {"verify", l_verify},
-    {"plan", l_plan},
-    {"complete", l_complete},
-    {"pass", l_pass},
-    {"record", l_record},
-    {"state", l_state},
-    {"request", l_request},
-    {"find", l_find},
-    {"tokens", l_tokens},
-    {"pool_take", l_pool_take},
-    {"pool_publish", l_pool_publish},
-    {"pool_release", l_pool_release},
-    {"pool_lookup", l_pool_lookup},
-    {"lease_allocate", l_lease_allocate},
-    {"lease_opaque", l_lease_opaque},
-    {"lease_sample", l_lease_sample},
-    {"lease_release", l_lease_release},
     {"free", l_free},
     {NULL, NULL},
 };
@@ -884,9 +442,11 @@ int luaopen_aisim_twin(lua_State *L);
 
 int luaopen_aisim_twin(lua_State *L)
 {
-    luaL_newmetatable(L, type_name);
+    luaL_newmetatable(L, twin_type_name);
     lua_newtable(L);
     luaL_setfuncs(L, methods, 0);
+    luaL_setfuncs(L, twin_record_methods, 0);
+    luaL_setfuncs(L, twin_part_methods, 0);
     lua_setfield(L, -2, "__index");
     lua_pushcfunction(L, l_free);
     lua_setfield(L, -2, "__gc");

@@ -473,7 +473,7 @@ bool twin_reset(twin *t, bool force)
     }
     t->acquisition++;
     for (uint32_t i = t->head; i != TWIN_NONE; i = t->blocks[i].next) {
-        twin_index_remove(t, i, false);
+        twin_index_remove(t, i);
     }
     return true;
 }

@@ -13,7 +13,8 @@ target_include_directories(aisim_twin PUBLIC ${twin_dir})
 
 # Of the product the twin may use src/base and nothing else.
 file(GLOB twin_base CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/base/*.c)
-add_library(aisim_twin_module MODULE ${twin_dir}/l_twin.c ${twin_base})
+add_library(aisim_twin_module MODULE ${twin_dir}/l_twin.c ${twin_dir}/l_record.c
+  ${twin_dir}/l_parts.c ${twin_base})
 aisim_target_defaults(aisim_twin_module)
 target_include_directories(aisim_twin_module PRIVATE ${LUA_TWIN_INCLUDE_DIRS})
 target_link_libraries(aisim_twin_module PRIVATE aisim_twin m)

@@ -218,10 +218,10 @@ void twin_publish(twin *t, twin_request *r, uint32_t tokens)
 void twin_withdraw(twin *t, twin_request *r)
 {
     while (r->published > r->pass_published) {
-        twin_index_remove(t, r->blocks.data[--r->published], true);
+        twin_index_withdraw(t, r->blocks.data[--r->published], false);
     }
-    if (r->pass_alias != TWIN_NONE && t->blocks[r->pass_alias].alias != TWIN_NONE) {
-        twin_index_remove(t, r->pass_alias, true);
+    if (r->pass_alias != TWIN_NONE) {
+        twin_index_withdraw(t, r->pass_alias, true);
     }
 }
 

@@ -72,8 +72,9 @@ static void reject_oversized(twin *t, twin_batch *batch)
     }
 }
 
-/* E-M1: blocks for all ready requests together, or a victim. A victim that computed prompt tokens
- * in this pass keeps what it published; of one that only decoded nothing remains. */
+/* E-M1: blocks for all ready requests together, or a victim. The pass itself has run: what a
+ * victim computed and published in it stays (a request admitted later in this pass may have hit
+ * it), only its verification is lost. */
 void twin_burst_reserve(twin *t, twin_batch *batch)
 {
     reject_oversized(t, batch);
@@ -89,13 +90,7 @@ void twin_burst_reserve(twin *t, twin_batch *batch)
             break;
         }
         twin_request *victim = twin_victim(t);
-        bool prefill = false;
-        for (uint32_t i = 0; i < batch->rows.len; i++) {
-            if (batch->rows.data[i].serial == victim->serial) {
-                prefill = batch->rows.data[i].prefill;
-            }
-        }
-        twin_preempt(t, victim, !prefill);
+        twin_preempt(t, victim, false);
     }
     for (uint32_t i = 0; i < batch->rows.len; i++) {
         twin_request *r = t->requests.data[batch->rows.data[i].serial];

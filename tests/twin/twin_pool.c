@@ -124,7 +124,7 @@ void twin_acquire(twin *t, uint32_t n, twin_ids *out)
                 name = block->name;
             }
             aisim_array_push(&t->evicted, name);
-            twin_index_remove(t, at, false);
+            twin_index_remove(t, at);
         }
         block->refs = 1;
         aisim_array_push(out, at);
@@ -196,16 +196,28 @@ static void break_checkpoint(twin *t, uint32_t block)
     }
 }
 
+/* One identity of a block is taken back as if it had never been given (E-V3). */
+void twin_index_withdraw(twin *t, uint32_t block, bool alias)
+{
+    twin_block *at = &t->blocks[block];
+    AISIM_CHECK(!at->queued);
+    uint32_t *node = alias ? &at->alias : &at->node;
+    if (*node != TWIN_NONE) {
+        drop_copy(t, block, *node, !alias, true);
+        *node = TWIN_NONE;
+    }
+}
+
 /* The block loses every identity. It must not be in the queue, or be settled afterwards. */
-void twin_index_remove(twin *t, uint32_t block, bool withdrawn)
+void twin_index_remove(twin *t, uint32_t block)
 {
     twin_block *at = &t->blocks[block];
     bool counted = at->queued && twin_block_keyed(at);
     if (at->node != TWIN_NONE) {
-        drop_copy(t, block, at->node, true, withdrawn);
+        drop_copy(t, block, at->node, true, false);
     }
     if (at->alias != TWIN_NONE) {
-        drop_copy(t, block, at->alias, false, withdrawn);
+        drop_copy(t, block, at->alias, false, false);
     }
     if (at->checkpoint != TWIN_NONE) {
         break_checkpoint(t, block);
@@ -254,7 +266,7 @@ void twin_checkpoint_discard(twin *t, uint32_t checkpoint)
     while (t->checkpoints.data[checkpoint].blocks.len > 0) {
         twin_ids *blocks = &t->checkpoints.data[checkpoint].blocks;
         uint32_t block = blocks->data[blocks->len - 1];
-        twin_index_remove(t, block, false);
+        twin_index_remove(t, block);
         twin_settle(t, block);
     }
 }

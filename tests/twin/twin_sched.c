@@ -125,7 +125,7 @@ static void undo(twin *t, twin_request *r)
     twin_withdraw(t, r);
 }
 
-/* E-V2. `undone` = what it was given in this pass does not count. */
+/* E-V2. `undone` = what it was given in this pass did not run (E-V3, E-S15). */
 void twin_preempt(twin *t, twin_request *r, bool undone)
 {
     bool scheduled = r->pass == t->pass;
@@ -139,7 +139,7 @@ void twin_preempt(twin *t, twin_request *r, bool undone)
     }
     r->high = twin_max(r->high, undone ? computed : r->computed);
     r->pass = 0;
-    if (t->stateful) {
+    if (t->stateful && undone) {
         twin_state_discard_step(t, r); /* E-S15 */
     }
     twin_ids_remove(&t->running, r->serial);
