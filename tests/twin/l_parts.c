@@ -142,14 +142,139 @@ static int l_lease_release(lua_State *L)
     return 0;
 }
 
+static void push_ids(lua_State *L, const uint32_t *ids, uint32_t n)
+{
+    lua_createtable(L, (int)n, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        lua_pushinteger(L, ids[i]);
+        lua_seti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+/* lease_lookup(serial) -> tokens, blocks (E-H3, E-H4) */
+static int l_lease_lookup(lua_State *L)
+{
+    twin *t = twin_check(L);
+    twin_hit hit;
+    twin_lookup(t, check_request(L, t), &hit);
+    lua_pushinteger(L, hit.tokens);
+    push_ids(L, hit.blocks.data, hit.blocks.len);
+    twin_hit_free(&hit);
+    return 2;
+}
+
+/* lease_extend(serial, new, lookahead, use_hit) -> ok, fresh blocks, stored, removed: books `new`
+ * tokens behind C (or behind the hit) and publishes what they complete. */
+static int l_lease_extend(lua_State *L)
+{
+    twin *t = twin_check(L);
+    twin_request *r = check_request(L, t);
+    uint32_t new_tokens = (uint32_t)luaL_checkinteger(L, 3);
+    uint32_t lookahead = (uint32_t)luaL_checkinteger(L, 4);
+    twin_hit hit = {.partial = TWIN_NONE, .checkpoint = TWIN_NONE};
+    t->flat.len = 0;
+    uint32_t from = r->computed;
+    if (lua_toboolean(L, 5)) {
+        twin_lookup(t, r, &hit);
+        from = hit.tokens;
+    }
+    uint32_t end = from + new_tokens;
+    uint32_t slots = twin_min(end + lookahead, t->limit);
+    uint32_t held = r->blocks.len + hit.blocks.len;
+    bool ok = r->blocks.len == 0 ? twin_admit_allocate(t, r, &hit, end, slots, 0)
+                                 : twin_allocate(t, r, end, slots);
+    twin_hit_free(&hit);
+    lua_pushboolean(L, ok);
+    if (!ok) {
+        return 1;
+    }
+    twin_publish(t, r, twin_min(end, r->tokens.len));
+    push_ids(L, r->blocks.data + twin_min(held, r->blocks.len),
+             r->blocks.len - twin_min(held, r->blocks.len));
+    lua_Integer stored = 0;
+    for (uint32_t i = 0; i < t->flat.len; i++) {
+        stored += t->flat.data[i].stored;
+    }
+    lua_pushinteger(L, stored);
+    lua_pushinteger(L, (lua_Integer)t->flat.len - stored);
+    return 4;
+}
+
+/* lease_advance(serial, computed, {token, …}): C, and more known tokens */
+static int l_lease_advance(lua_State *L)
+{
+    twin *t = twin_check(L);
+    twin_request *r = check_request(L, t);
+    r->computed = (uint32_t)luaL_checkinteger(L, 3);
+    lua_settop(L, 4);
+    uint32_t n = 0;
+    const uint64_t *tokens = twin_to_tokens(L, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        aisim_array_push(&r->tokens, tokens[i]);
+        r->generated++;
+    }
+    return 0;
+}
+
+/* lease_pages(serial) -> for each full page of the known tokens, whether it is indexed */
+static int l_lease_pages(lua_State *L)
+{
+    twin *t = twin_check(L);
+    twin_request *r = check_request(L, t);
+    lua_newtable(L);
+    for (uint32_t i = 0; t->caching && i < r->tokens.len / t->b; i++) {
+        uint32_t node = twin_node_at(t, r, (i + 1) * t->b);
+        lua_pushboolean(L, t->nodes.data[node].copies.len > 0);
+        lua_seti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+/* pool_queue() -> unreferenced blocks, next victim first */
+static int l_pool_queue(lua_State *L)
+{
+    twin *t = twin_check(L);
+    lua_newtable(L);
+    lua_Integer n = 0;
+    for (uint32_t i = t->head; i != TWIN_NONE; i = t->blocks[i].next) {
+        lua_pushinteger(L, i);
+        lua_seti(L, -2, ++n);
+    }
+    return 1;
+}
+
+/* pool_refs(block) */
+static int l_pool_refs(lua_State *L)
+{
+    twin *t = twin_check(L);
+    lua_Integer block = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, block >= 0 && block < t->n_blocks, 2, "no such block");
+    lua_pushinteger(L, t->blocks[block].refs);
+    return 1;
+}
+
+/* pool_index() -> identities, blocks that carry one */
+static int l_pool_index(lua_State *L)
+{
+    twin *t = twin_check(L);
+    lua_Integer keys = 0;
+    lua_Integer entries = 0;
+    for (uint32_t i = 0; i < t->nodes.len; i++) {
+        keys += t->nodes.data[i].copies.len > 0;
+        entries += t->nodes.data[i].copies.len;
+    }
+    lua_pushinteger(L, keys);
+    lua_pushinteger(L, entries);
+    return 2;
+}
+
 const luaL_Reg twin_part_methods[] = {
-    {"pool_take", l_pool_take},
-    {"pool_publish", l_pool_publish},
-    {"pool_release", l_pool_release},
-    {"pool_lookup", l_pool_lookup},
-    {"lease_allocate", l_lease_allocate},
-    {"lease_opaque", l_lease_opaque},
-    {"lease_sample", l_lease_sample},
-    {"lease_release", l_lease_release},
-    {NULL, NULL},
+    {"lease_lookup", l_lease_lookup},   {"lease_extend", l_lease_extend},
+    {"lease_advance", l_lease_advance}, {"lease_pages", l_lease_pages},
+    {"pool_queue", l_pool_queue},       {"pool_refs", l_pool_refs},
+    {"pool_index", l_pool_index},       {"pool_take", l_pool_take},
+    {"pool_publish", l_pool_publish},   {"pool_release", l_pool_release},
+    {"pool_lookup", l_pool_lookup},     {"lease_allocate", l_lease_allocate},
+    {"lease_opaque", l_lease_opaque},   {"lease_sample", l_lease_sample},
+    {"lease_release", l_lease_release}, {NULL, NULL},
 };

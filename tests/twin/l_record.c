@@ -288,13 +288,7 @@ static int l_tokens(lua_State *L)
 }
 
 const luaL_Reg twin_record_methods[] = {
-    {"plan", l_plan},
-    {"complete", l_complete},
-    {"pass", l_pass},
-    {"record", l_record},
-    {"state", l_state},
-    {"request", l_request},
-    {"find", l_find},
-    {"tokens", l_tokens},
-    {NULL, NULL},
+    {"plan", l_plan},     {"complete", l_complete}, {"pass", l_pass},
+    {"record", l_record}, {"state", l_state},       {"request", l_request},
+    {"find", l_find},     {"tokens", l_tokens},     {NULL, NULL},
 };

@@ -16,7 +16,6 @@
 
 const char *const twin_type_name = "aisim_twin";
 
-
 twin *twin_check(lua_State *L)
 {
     twin **at = luaL_checkudata(L, 1, twin_type_name);
@@ -413,18 +412,10 @@ static int l_draw(lua_State *L)
 }
 
 static const luaL_Reg methods[] = {
-    {"submit", l_submit},
-    {"cancel", l_cancel},
-    {"unblock", l_unblock},
-    {"reserve", l_reserve},
-    {"activate", l_activate},
-    {"release_source", l_release_source},
-    {"reset", l_reset},
-    {"set_budget", l_set_budget},
-    {"set_external", l_set_external},
-    {"defers", l_defers},
-    {"verify", l_verify},
-    {"free", l_free},
+    {"submit", l_submit},   {"cancel", l_cancel},         {"unblock", l_unblock},
+    {"reserve", l_reserve}, {"activate", l_activate},     {"release_source", l_release_source},
+    {"reset", l_reset},     {"set_budget", l_set_budget}, {"set_external", l_set_external},
+    {"defers", l_defers},   {"verify", l_verify},         {"free", l_free},
     {NULL, NULL},
 };
 
