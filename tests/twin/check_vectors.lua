@@ -10,6 +10,9 @@ package.path = here .. "/?.lua;" .. package.path
 package.cpath = (os.getenv("AISIM_TWIN_DIR") or ".") .. "/?.so;" .. package.cpath
 
 local cjson = require "cjson"
+if os.getenv("AISIM_ENGINE") then -- the product engine behind the same interface
+  package.loaded.aisim_twin = require "aisim_engine"
+end
 
 local drivers = {}
 for _, file in ipairs { "drive_engine", "drive_units", "drive_mtp", "drive_upstream" } do
