@@ -12,7 +12,7 @@ package.cpath = (os.getenv("AISIM_TWIN_DIR") or ".") .. "/?.so;" .. package.cpat
 local cjson = require "cjson"
 
 local drivers = {}
-for _, file in ipairs { "drive_engine", "drive_units", "drive_mtp", "drive_upstream" } do
+for _, file in ipairs { "drive_engine", "drive_units", "drive_mtp", "drive_upstream", "drive_kv" } do
   local found = package.searchpath(file, package.path)
   if found then
     for kind, driver in pairs(dofile(found)) do

@@ -72,6 +72,41 @@ local function random_prompt(longest)
   return tokens
 end
 
+-- One request by one of the ways in: submitted, as the source of a handoff, or as a destination.
+local function bring(t, run)
+  local args = {
+    id = run.next_id,
+    prompt = random_prompt(30),
+    output = one_of(0, 1, 2, 5, 12),
+    priority = pick(0, 3),
+    no_read = pick(10) == 1,
+  }
+  local way = run.handoffs and pick(3) or 1
+  if way == 3 and t:reserve(args) then
+    run.serials[args.id] = t:find(args.id).serial
+  else
+    args.hold = way == 2
+    run.serials[args.id] = t:submit(args)
+  end
+end
+
+local function external_commands(t, run)
+  for id = 1, run.next_id do
+    local view = t:find(id)
+    if view and view.status == "reserved" and pick(3) == 1 then
+      t:activate(id)
+    elseif view and view.status == "held" and pick(3) == 1 then
+      t:release_source(id)
+    end
+  end
+  if pick(12) == 1 and run.next_id > 0 then
+    t:cancel(pick(run.next_id))
+  end
+  if pick(40) == 1 then
+    t:reset(pick(4) == 1 and run.forced)
+  end
+end
+
 local function show(config)
   local keys = {}
   for key, value in pairs(config) do
@@ -91,25 +126,18 @@ local function run(seed)
     print(("seed %d  %s"):format(seed, show(config)))
   end
   local t = twin.new(config)
-  local n, next_id, serials = pick(3, 14), 0, {}
+  local n = pick(3, 14)
+  local own = { next_id = 0, serials = {}, handoffs = pick(4) == 1, forced = not config.overlap }
   local flight, idle, passes = {}, 0, 0
   while true do
-    while next_id < n and pick(2) == 1 do
-      next_id = next_id + 1
-      serials[next_id] = t:submit {
-        id = next_id,
-        prompt = random_prompt(30),
-        output = one_of(0, 1, 2, 5, 12),
-        priority = pick(0, 3),
-        no_read = pick(10) == 1,
-      }
+    while own.next_id < n and pick(2) == 1 do
+      own.next_id = own.next_id + 1
+      bring(t, own)
     end
-    if pick(12) == 1 and next_id > 0 then
-      t:cancel(pick(next_id))
-    end
+    external_commands(t, own)
     t:verify()
     local state = t:state()
-    if state.drained and next_id == n then
+    if state.drained and own.next_id == n then
       break -- results that are still out belong to requests that have ended
     end
     flight[#flight + 1] = t:plan(pick(10) == 1)
@@ -123,7 +151,7 @@ local function run(seed)
     if not config.overlap or #flight > 1 or scheduled == 0 then
       local record = t:complete(table.remove(flight, 1))
       t:verify()
-      idle = (record.changed or next_id < n or #flight > 0) and 0 or idle + 1
+      idle = (record.changed or own.next_id < n or #flight > 0 or own.handoffs) and 0 or idle + 1
     end
     passes = passes + 1
     if idle > 30 or passes > 3000 then
@@ -132,7 +160,7 @@ local function run(seed)
   end
   assert(t:state().active == 0, "active blocks at the end")
   for id = 1, n do
-    assert(t:request(serials[id]).reason ~= "", "no terminal state")
+    assert(t:request(own.serials[id]).reason ~= "", "no terminal state")
   end
   return "done", config
 end
