@@ -26,7 +26,7 @@ aisim_ideal_reuse aisim_ideal_reuse_corpus(const aisim_corpus *corpus, uint32_t 
     aisim_ideal_reuse sum = {0};
     for (uint32_t i = 0; i < corpus->n_plays; i++) {
         aisim_play_content content;
-        aisim_play_content_build(&corpus->plays[i], &content);
+        aisim_play_content_build(&corpus->plays[i], false, &content);
         aisim_ideal_reuse one = aisim_ideal_reuse_play(&corpus->plays[i], &content, block_size);
         aisim_play_content_deinit(&content);
         sum.input_tokens += one.input_tokens;

@@ -46,7 +46,7 @@ static counts count_play(const aisim_play *play, uint32_t block_size)
         c.output += play->requests[i].output_tokens;
     }
     aisim_play_content content;
-    aisim_play_content_build(play, &content);
+    aisim_play_content_build(play, false, &content);
     c.reuse = aisim_ideal_reuse_play(play, &content, block_size);
     aisim_play_content_deinit(&content);
     return c;
