@@ -113,6 +113,10 @@ void aisim_agentx_settled(aisim_agentx *a, uint64_t handle, int64_t now_ns)
     h->settled = true;
     /* what settles at the very end of the run still counts, what comes later does not */
     bool counts = !aisim_agentx_done(a) || now_ns <= a->now_ns;
+    if (!aisim_agentx_done(a)) {
+        AISIM_CHECK(now_ns >= a->now_ns);
+        a->now_ns = now_ns;
+    }
     if (h->phase != AISIM_AGENTX_PROFILE) {
         a->unsettled--;
         a->wake = true;
