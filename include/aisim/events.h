@@ -1,0 +1,188 @@
+/* events.h - what the engine tells whoever listens (A6).
+ *
+ * One event record, a type tag, and observers that say with a bit mask what they want. An event
+ * nobody asked for costs one bit test. Events become visible at the pass end, in the order of
+ * spec/lua-api.md §6 "Order and numbers"; pass.begin is the only exception. Observers read; they
+ * change the simulation only through aisim/sim.h calls, which act after the current event.
+ * Classes (price): request and run events keep every fast path; PASS events make the engine stop at
+ * each pass; TOKEN events (CHUNK, TOKENS) at each request of each pass. */
+#ifndef AISIM_EVENTS_H
+#define AISIM_EVENTS_H
+
+#include <stdint.h>
+
+#include "aisim/request.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** X(name, hook): hook = name in scenarios, "" = internal. */
+#define AISIM_EVENT_LIST(X)                                                                        \
+    X(RUN_START, "run.start")                                                                      \
+    X(RUN_END, "run.end")                                                                          \
+    X(ARRIVE, "request.arrive")                                                                    \
+    X(ROUTE, "request.route")                                                                      \
+    X(ADMIT, "request.admit")                                                                      \
+    X(FIRST_TOKEN, "request.first_token")                                                          \
+    X(PREEMPT, "request.preempt")                                                                  \
+    X(FINISH, "request.finish")                                                                    \
+    X(REJECT, "request.reject")                                                                    \
+    X(TRANSFER_START, "transfer.start")                                                            \
+    X(TRANSFER_END, "transfer.end")                                                                \
+    X(WORKER_STATE, "worker.state")                                                                \
+    X(PASS_BEGIN, "pass.begin")                                                                    \
+    X(PASS_END, "pass.end")                                                                        \
+    X(KV_STORE, "kv.store")                                                                        \
+    X(KV_EVICT, "kv.evict")                                                                        \
+    X(PLAY_START, "play.start")                                                                    \
+    X(PLAY_END, "play.end")                                                                        \
+    X(PHASE, "phase")                                                                              \
+    X(CHUNK, "request.chunk")                                                                      \
+    X(TOKENS, "request.tokens")                                                                    \
+    X(GAP, "")                                                                                     \
+    X(KV_LEVEL, "")
+
+typedef enum {
+#define X(name, hook) AISIM_EV_##name,
+    AISIM_EVENT_LIST(X)
+#undef X
+        AISIM_EV_COUNT
+} aisim_event_type;
+
+#define AISIM_EV_BIT(type) (UINT32_C(1) << (type))
+
+/** Where a rejection was decided (request.reject `where`). */
+typedef enum { AISIM_WHERE_ADMISSION, AISIM_WHERE_ROUTER, AISIM_WHERE_ENGINE } aisim_where;
+typedef enum { AISIM_TIER_DEVICE, AISIM_TIER_HOST, AISIM_TIER_STATE } aisim_tier;
+
+/** Facts of one pass of one rank. */
+typedef struct aisim_pass_facts {
+    uint64_t pass;              /**< number on its rank, from 0 */
+    int64_t begin_ns, end_ns;   /**< end of the group for ranks in lock step */
+    uint64_t prefill_tokens;    /**< prompt tokens computed */
+    uint64_t recomputed_tokens; /**< generated tokens computed again (D3) */
+    uint64_t prefix_tokens;     /**< sum of C before, prefill items, at most P each (E-F1) */
+    uint64_t decode_tokens;     /**< scheduled tokens of decode items */
+    uint64_t context_tokens;    /**< sum of L of decode items */
+    uint32_t n_prefill;         /**< items that are prefill: computed prompt or resumed */
+    uint32_t n_decode;
+    uint32_t scheduled;        /**< requests with tokens */
+    uint32_t emitted;          /**< tokens delivered */
+    uint32_t running, waiting; /**< after the pass */
+    uint32_t n_preempted;
+    uint64_t active_blocks, inactive_blocks, total_blocks; /**< after the pass */
+    int64_t gap_ns;     /**< token gap shared by gap_count requests … */
+    uint32_t gap_count; /**< … of this pass; others arrive as GAP events */
+    uint32_t zero_gaps; /**< gaps of 0 inside bursts */
+} aisim_pass_facts;
+
+typedef struct aisim_event {
+    aisim_event_type type;
+    uint32_t rank;                /**< global rank from 0, AISIM_NONE = none */
+    int64_t t_ns;                 /**< time of visibility */
+    const aisim_request *request; /**< NULL for run and pass events */
+    union {
+        struct {
+            uint32_t worker;        /**< global worker from 0 */
+            int64_t overlap_blocks; /**< -1 = the policy does not use overlaps */
+        } route;
+        struct {
+            uint32_t reused_tokens;
+            int64_t wait_ns;
+            int64_t begin_ns; /**< begin of the admitting pass */
+        } admit;
+        struct {
+            int64_t ttft_ns;
+        } first_token;
+        struct {
+            uint32_t lost_tokens; /**< C before the pass */
+            int64_t begin_ns;     /**< begin of the pass that preempted */
+        } preempt;
+        struct {
+            aisim_where where;
+        } reject; /**< reason: request->end */
+        struct {
+            uint32_t start, tokens;
+        } chunk;
+        struct {
+            uint32_t n;
+        } tokens;
+        struct {
+            int64_t gap_ns;
+        } gap; /**< an irregular token gap of request */
+        struct {
+            uint32_t blocks;
+            aisim_tier tier;
+            uint32_t run, first_block; /**< identity of the first block */
+            uint32_t request_id;       /**< publisher (kv.store), 0 for evictions */
+        } kv;
+        struct {
+            uint32_t worker;
+            const char *from, *to;
+        } worker;
+        struct {
+            uint64_t waiting, running, free_blocks, pass;
+        } pass_begin;
+        struct {
+            uint32_t lane;
+            const char *play;
+            const char *status; /**< play.end only */
+        } play;
+        struct {
+            const char *from, *to;
+        } phase;
+        struct {
+            uint64_t used, cached, total; /**< KV_LEVEL: blocks from now on */
+        } level;
+        const aisim_pass_facts *pass;
+    } u;
+} aisim_event;
+
+typedef void (*aisim_observe_fn)(void *context, const aisim_event *event);
+
+typedef struct aisim_observer {
+    uint32_t mask; /**< AISIM_EV_BIT(…) of what it wants */
+    void *context;
+    aisim_observe_fn fn;
+} aisim_observer;
+
+enum { AISIM_MAX_OBSERVERS = 8 };
+
+/** The observers of one simulation. mask = union of theirs; recompute it with
+ *  aisim_observers_update() after changing one. */
+typedef struct aisim_observers {
+    uint32_t mask;
+    uint32_t n;
+    aisim_observer list[AISIM_MAX_OBSERVERS];
+} aisim_observers;
+
+static inline void aisim_observers_update(aisim_observers *observers)
+{
+    observers->mask = 0;
+    for (uint32_t i = 0; i < observers->n; i++) {
+        observers->mask |= observers->list[i].mask;
+    }
+}
+
+static inline int aisim_wanted(const aisim_observers *observers, aisim_event_type type)
+{
+    return (observers->mask & AISIM_EV_BIT(type)) != 0;
+}
+
+static inline void aisim_emit(const aisim_observers *observers, const aisim_event *event)
+{
+    for (uint32_t i = 0; i < observers->n; i++) {
+        if (observers->list[i].mask & AISIM_EV_BIT(event->type)) {
+            observers->list[i].fn(observers->list[i].context, event);
+        }
+    }
+}
+
+/** Hook name of the event ("" = internal); never NULL. */
+const char *aisim_event_hook(aisim_event_type type);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

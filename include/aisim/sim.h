@@ -1,0 +1,233 @@
+/* sim.h - one simulation: virtual time, one event heap, pools of workers, requests (A1, A2, A8).
+ *
+ * Life: aisim_sim_new -> pools, clients, observers, timers, submissions -> aisim_sim_run (once) ->
+ * read results -> aisim_sim_free. Several simulations may live in one process; none shares state.
+ *
+ * Event order is (time, class, sequence); the classes are listed below and in spec/lua-api.md §6.
+ * Calls made from inside a callback (observer, timer, client, router) are legal for: submit,
+ * cancel, timer, stop, worker state; "changes" (cancel, worker state) act after the current event.
+ */
+#ifndef AISIM_SIM_H
+#define AISIM_SIM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "aisim/config.h"
+#include "aisim/content.h"
+#include "aisim/events.h"
+#include "aisim/request.h"
+#include "aisim/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct aisim_sim aisim_sim;
+struct aisim_timing;
+
+/** Classes of events at equal times, in order. */
+typedef enum {
+    AISIM_CLASS_PASS_END = 1,
+    AISIM_CLASS_TRANSFER = 2,
+    AISIM_CLASS_TIMER = 3,
+    AISIM_CLASS_ARRIVAL = 4,
+    AISIM_CLASS_PASS_BEGIN = 5,
+    AISIM_CLASS_TICK = 6
+} aisim_event_class;
+
+/** Reference to a request that survives its end: stale handles resolve to NULL. */
+typedef struct aisim_handle {
+    uint32_t index;
+    uint32_t generation;
+} aisim_handle;
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+aisim_sim *aisim_sim_new(uint64_t seed);
+void aisim_sim_free(aisim_sim *sim); /**< NULL allowed */
+uint64_t aisim_sim_seed(const aisim_sim *sim);
+int64_t aisim_sim_now(const aisim_sim *sim);
+aisim_content *aisim_sim_content(aisim_sim *sim);
+aisim_observers *aisim_sim_observers(aisim_sim *sim);
+
+/* ---- cluster ------------------------------------------------------------------------------- */
+
+typedef struct aisim_pool_config {
+    const char *name; /**< copied */
+    aisim_role role;
+    uint32_t workers; /**< >= 1 */
+    aisim_rank_config rank;
+    struct aisim_timing *timing; /**< owned by the pool on success; shared by its ranks */
+} aisim_pool_config;
+
+/** Adds a pool; its workers and ranks get the next numbers.
+ *  @param out  index of the pool, from 0
+ *  @return AISIM_OK, or what aisim_rank_config_check says; AISIM_EEXIST for a second pool of that
+ * name. */
+aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config, uint32_t *out,
+                                aisim_error *err);
+uint32_t aisim_sim_pools(const aisim_sim *sim);
+uint32_t aisim_sim_workers(const aisim_sim *sim); /**< over all pools */
+uint32_t aisim_sim_ranks(const aisim_sim *sim);   /**< over all pools */
+
+typedef enum {
+    AISIM_WORKER_STARTING,
+    AISIM_WORKER_READY,
+    AISIM_WORKER_DRAINING,
+    AISIM_WORKER_DRAINED,
+    AISIM_WORKER_STOPPED
+} aisim_worker_state;
+const char *aisim_worker_state_text(aisim_worker_state state);
+
+/** Load and state of one rank, all O(1). */
+typedef struct aisim_rank_view {
+    uint32_t pool, worker, rank_in_worker; /**< from 0; worker is global */
+    aisim_worker_state state;
+    uint32_t waiting, running;
+    uint64_t kv_active, kv_inactive, kv_total; /**< blocks */
+    uint64_t passes;
+    /* kept by the router's book-keeping (spec/routing.md §1) */
+    uint64_t active_requests, active_prefill_tokens, active_blocks;
+} aisim_rank_view;
+void aisim_sim_rank(const aisim_sim *sim, uint32_t rank, aisim_rank_view *out);
+
+typedef enum { AISIM_WORKER_DRAIN, AISIM_WORKER_STOP, AISIM_WORKER_RESUME } aisim_worker_command;
+/** Asks for a change of a worker's state; acts after the current event (spec/lua-api.md §6). */
+void aisim_sim_worker(aisim_sim *sim, uint32_t worker, aisim_worker_command command);
+
+/** E-B8: empties the prefix caches of a worker. AISIM_EBUSY with active blocks, nothing changed. */
+aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t worker, aisim_error *err);
+
+/* ---- routing ------------------------------------------------------------------------------- */
+
+/** What a policy sees. Targets are the eligible ranks of the pool in (worker, rank) order. */
+typedef struct aisim_targets {
+    uint32_t n;
+    const uint32_t *ranks; /**< global rank of each target */
+    const void *host;      /**< for look */
+    void (*look)(const void *host, uint32_t rank, aisim_rank_view *out);
+} aisim_targets;
+
+/** A routing policy: pick returns an index into targets, or AISIM_NONE = queue at the router.
+ *  Anything else is an error of the policy. overlap, if not NULL, receives the overlap in blocks
+ * that the policy counted on, or -1. On failure fill err and return AISIM_NONE. */
+typedef struct aisim_router {
+    const char *name; /**< copied */
+    void *context;
+    uint32_t (*pick)(void *context, aisim_sim *sim, const aisim_request *request,
+                     const aisim_targets *targets, int64_t *overlap, aisim_error *err);
+    void (*on_done)(void *context, const aisim_request *request,
+                    uint32_t rank); /**< NULL allowed */
+    void (*free)(void *context);    /**< NULL allowed */
+} aisim_router;
+
+/** Sets the policy of a pool; default is round_robin over targets. */
+void aisim_sim_router(aisim_sim *sim, uint32_t pool, const aisim_router *router);
+
+/** Leading full prompt blocks of the request that are resident on a rank (oracle view). O(extents).
+ */
+uint64_t aisim_sim_overlap_blocks(const aisim_sim *sim, const aisim_request *request,
+                                  uint32_t rank);
+
+/** Asks for the router book-keeping of active_prefill_tokens (one lookup per dispatch). */
+void aisim_sim_track_load(aisim_sim *sim);
+
+/** Admission (spec/lua-api.md §7): called once per arrival before routing.
+ *  @return true = go on; false = rejected at the admission. */
+typedef bool (*aisim_admission_fn)(void *context, aisim_sim *sim, const aisim_request *request,
+                                   aisim_error *err);
+void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context);
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+/** What arrives. Zero-initialise, then set. */
+typedef struct aisim_submit {
+    int64_t at_ns;          /**< arrival; not before now */
+    aisim_node content;     /**< the prompt; its run covers prompt_tokens. The caller keeps its own
+                                 reference; the simulation takes one more until the request ends */
+    uint32_t prompt_tokens; /**< = content.tokens */
+    uint32_t output_tokens;
+    aisim_node planned; /**< prompt + planned output ids (its run's path extends content), or
+                             {0,0}: output is private to the request */
+    int32_t priority;
+    uint16_t client; /**< who hears of the end, AISIM_NO_CLIENT = nobody */
+    uint64_t cookie; /**< for the client */
+    uint32_t pool;
+    uint32_t session;
+    uint16_t turn;
+    uint16_t class_id;
+    uint8_t phase; /**< aisim_phase */
+    uint8_t flags; /**< AISIM_REQF_NO_READ */
+} aisim_submit;
+
+/** Creates a request; it gets the next id at once and arrives at at_ns.
+ *  @return AISIM_OK; AISIM_ERANGE (at_ns in the past, lengths), AISIM_ENOENT (pool). */
+aisim_status aisim_sim_submit(aisim_sim *sim, const aisim_submit *submit, aisim_handle *out,
+                              aisim_error *err);
+
+/** The live request of a handle, NULL after its end. */
+const aisim_request *aisim_sim_request(const aisim_sim *sim, aisim_handle handle);
+aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request);
+
+/** Asks for cancellation; acts after the current event. No-op for a finished request (E-T5). */
+void aisim_sim_cancel(aisim_sim *sim, aisim_handle handle);
+/** Changes the priority of a live request (reorders its queue under `priority`). */
+void aisim_sim_set_priority(aisim_sim *sim, aisim_handle handle, int32_t priority);
+
+/** Someone who issues requests and hears of their ends. Called after the observers. */
+typedef struct aisim_client {
+    void *context;
+    void (*terminal)(void *context, aisim_sim *sim,
+                     const aisim_request *request); /**< reason: request->end */
+    void (*start)(
+        void *context,
+        aisim_sim *sim);         /**< at the begin of the run, in order of addition; NULL allowed */
+    void (*free)(void *context); /**< NULL allowed */
+} aisim_client;
+uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client);
+
+/** Index of a traffic class name, added if new ("" = 0). */
+uint16_t aisim_sim_class(aisim_sim *sim, const char *name);
+const char *aisim_sim_class_name(const aisim_sim *sim, uint16_t class_id);
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+/** fn(context, sim, t). The class decides the place among events of the same time: TIMER for user
+ *  timers, ARRIVAL for generators of traffic, TICK for samples. `background` timers do not keep the
+ *  run alive ("The run ends when only repetitions are left").
+ *  @return a number > 0 for aisim_sim_timer_remove. at_ns < now is AISIM_ERANGE. */
+typedef void (*aisim_timer_fn)(void *context, aisim_sim *sim, int64_t t_ns);
+uint64_t aisim_sim_timer(aisim_sim *sim, int64_t at_ns, aisim_event_class class_, bool background,
+                         aisim_timer_fn fn, void *context);
+void aisim_sim_timer_remove(aisim_sim *sim, uint64_t timer); /**< no-op when it has fired */
+
+/** Ends the run after the current event; reason is copied ("interrupted" by a signal, …). */
+void aisim_sim_stop(aisim_sim *sim, const char *reason);
+const char *aisim_sim_stop_reason(const aisim_sim *sim); /**< NULL = not stopped */
+/** Ends the run with an error (from a callback). The first one wins. */
+void aisim_sim_abort(aisim_sim *sim, const aisim_error *err);
+
+typedef struct aisim_run_options {
+    int64_t until_ns;        /**< events at the limit are processed; AISIM_NEVER = none */
+    volatile int *interrupt; /**< polled every few thousand events; NULL = none */
+    void (*progress)(void *context,
+                     const aisim_sim *sim); /**< NULL = none; about every 65,536 events */
+    void *progress_context;
+} aisim_run_options;
+
+/** Runs until nothing is left, the limit, or a stop.
+ *  @return AISIM_OK; AISIM_ELIVELOCK (E-T8, text names time, rank, head of queue); AISIM_ECALLBACK
+ * and others from aisim_sim_abort; AISIM_EINTERRUPTED. */
+aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, aisim_error *err);
+
+/** Totals of the run so far. */
+typedef struct aisim_sim_stats {
+    uint64_t events, passes, requests_created, requests_live;
+} aisim_sim_stats;
+void aisim_sim_stats_get(const aisim_sim *sim, aisim_sim_stats *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
