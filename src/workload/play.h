@@ -22,10 +22,10 @@
 #define AISIM_PLAY_EPSILON_NS INT64_C(1000)
 
 /** count consecutive block ids from first on. */
-typedef struct aisim_id_run {
+typedef struct aisim_play_ids {
     uint64_t first;
     uint32_t count; /**< >= 1 */
-} aisim_id_run;
+} aisim_play_ids;
 
 typedef enum { AISIM_TRIGGER_DISPATCH, AISIM_TRIGGER_COMPLETION } aisim_play_trigger;
 
@@ -93,7 +93,7 @@ typedef struct aisim_play {
     uint32_t *conversation_requests;
     aisim_play_scope *scopes;
     uint32_t n_scopes;
-    aisim_id_run *ids;
+    aisim_play_ids *ids;
     uint32_t n_ids;
     char **models; /**< labels of the recording */
     uint32_t n_models;

@@ -8,7 +8,7 @@
 
 #include "base/array.h"
 
-typedef AISIM_ARRAY(aisim_id_run) id_array;
+typedef AISIM_ARRAY(aisim_play_ids) id_array;
 
 typedef struct growing_run {
     uint32_t parent;
@@ -25,7 +25,7 @@ typedef struct builder {
 
 /* A place in a list of id runs. */
 typedef struct position {
-    const aisim_id_run *at;
+    const aisim_play_ids *at;
     uint32_t offset; /* inside *at */
 } position;
 
@@ -59,11 +59,11 @@ static uint32_t extend(growing_run *run, position *p, uint32_t count)
     for (uint32_t left = count; left > 0;) {
         uint32_t step = p->at->count - p->offset;
         step = step < left ? step : left;
-        aisim_id_run *last = run->ids.len > 0 ? &run->ids.data[run->ids.len - 1] : NULL;
+        aisim_play_ids *last = run->ids.len > 0 ? &run->ids.data[run->ids.len - 1] : NULL;
         if (last != NULL && last->first + last->count == next_id(p)) {
             last->count += step;
         } else {
-            aisim_array_push(&run->ids, (aisim_id_run){.first = next_id(p), .count = step});
+            aisim_array_push(&run->ids, (aisim_play_ids){.first = next_id(p), .count = step});
         }
         left -= step;
         advance(p, step);
@@ -105,7 +105,7 @@ static uint32_t child(builder *b, uint32_t parent, uint32_t block, uint32_t limi
 
 /* Enters one list of n ids, n >= 1, of which the first `limit` are shared between instances.
  * @return the run of its last id; *matched = leading ids that were there before */
-static uint32_t enter(builder *b, const aisim_id_run *ids, uint32_t n, uint32_t limit,
+static uint32_t enter(builder *b, const aisim_play_ids *ids, uint32_t n, uint32_t limit,
                       uint32_t *matched)
 {
     position p = {.at = ids};

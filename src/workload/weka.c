@@ -14,7 +14,7 @@ typedef struct reader {
     aisim_weka_cursor at;
     AISIM_ARRAY(aisim_weka_request) requests;
     AISIM_ARRAY(aisim_weka_group) groups;
-    AISIM_ARRAY(aisim_id_run) ids;
+    AISIM_ARRAY(aisim_play_ids) ids;
     AISIM_ARRAY(char *) models;
 } reader;
 
@@ -22,13 +22,13 @@ typedef struct reader {
 static void add_ids(reader *in, uint32_t from, uint64_t first, uint32_t count)
 {
     if (in->ids.len > from) {
-        aisim_id_run *last = &in->ids.data[in->ids.len - 1];
+        aisim_play_ids *last = &in->ids.data[in->ids.len - 1];
         if (last->first + last->count == first) {
             last->count += count;
             return;
         }
     }
-    aisim_array_push(&in->ids, (aisim_id_run){.first = first, .count = count});
+    aisim_array_push(&in->ids, (aisim_play_ids){.first = first, .count = count});
 }
 
 static aisim_status get_ids(reader *in, const json_t *object, aisim_weka_request *request)
