@@ -20,7 +20,10 @@ typedef enum {
     AISIM_REQ_WAITING, /**< at a rank, never admitted */
     AISIM_REQ_RUNNING,
     AISIM_REQ_PREEMPTED, /**< was running, lost its blocks */
-    AISIM_REQ_REMOTE,    /**< hand-off: prompt not here yet, or held at the source */
+    AISIM_REQ_SKIPPED,   /**< in the second queue: cannot be scheduled yet */
+    AISIM_REQ_PENDING,   /**< hand-off destination: waits for blocks (engine.md §15) */
+    AISIM_REQ_RESERVED,  /**< hand-off destination: blocks taken, transfer under way */
+    AISIM_REQ_HELD,      /**< hand-off source: finished, its blocks are kept */
     AISIM_REQ_DONE
 } aisim_request_state;
 
@@ -51,7 +54,6 @@ typedef struct aisim_lease {
     uint32_t published; /**< leading blocks owned through the prefix index */
     uint32_t opaque;    /**< q, look-ahead blocks that belong to no entry yet (E-K3) */
     uint32_t owner;     /**< slot of the request, names its duplicates */
-    uint32_t state;     /**< record of its recurrent state, AISIM_NONE = none */
 } aisim_lease;
 
 #define AISIM_NO_CLIENT UINT16_MAX
@@ -80,18 +82,21 @@ typedef struct aisim_request {
     uint32_t recomputed;    /**< tokens computed again after preemptions */
     uint32_t admissions;
     uint32_t preemptions;
-    uint32_t position;   /**< in the waiting heap or the running list */
-    uint32_t rank;       /**< global rank index from 0, AISIM_NONE = not placed */
-    uint32_t session;    /**< session number, 0 = none */
-    uint32_t generation; /**< of this slot */
-    int32_t priority;    /**< smaller = more urgent */
-    uint16_t client;     /**< index of the issuing client, AISIM_NO_CLIENT = none */
-    uint16_t turn;       /**< of its session, from 0 */
-    uint16_t class_id;   /**< traffic class, index into the simulation's class names */
-    uint8_t state;       /**< aisim_request_state */
-    uint8_t phase;       /**< aisim_phase */
-    uint8_t end;         /**< aisim_end_reason */
-    uint8_t flags;       /**< AISIM_REQF_… */
+    uint32_t position;      /**< in the waiting heap or the running list */
+    uint32_t rank;          /**< global rank index from 0, AISIM_NONE = not placed */
+    uint32_t session;       /**< session number, 0 = none */
+    uint32_t generation;    /**< of this slot */
+    int32_t priority;       /**< smaller = more urgent */
+    uint32_t verifications; /**< verifications so far: the step of the draws (mtp.md §2) */
+    uint16_t client;        /**< index of the issuing client, AISIM_NO_CLIENT = none */
+    uint16_t turn;          /**< of its session, from 0 */
+    uint16_t class_id;      /**< traffic class, index into the simulation's class names */
+    uint8_t state;          /**< aisim_request_state */
+    uint8_t phase;          /**< aisim_phase */
+    uint8_t end;            /**< aisim_end_reason */
+    uint8_t flags;          /**< AISIM_REQF_… */
+    uint8_t drafts;         /**< outstanding drafts (mtp.md §3) */
+    uint8_t outstanding;    /**< results of passes in flight that will still come (N1) */
 } aisim_request; /* 184 bytes: a waiting request costs this, 12 for its queue entry and its content
                   */
 
@@ -99,6 +104,7 @@ enum {
     AISIM_REQF_NO_READ = 1,    /**< may not read the prefix cache, still fills it */
     AISIM_REQF_TOKEN_SEEN = 2, /**< first_token was delivered */
     AISIM_REQF_SAMPLED = 4,    /**< the deterministic hook sample contains it */
+    AISIM_REQF_HOLD = 16,      /**< keeps its lease at the end (hand-off source) */
     AISIM_REQF_RESUMED = 8     /**< re-admitted after a preemption, still recomputing */
 };
 

@@ -58,12 +58,17 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
     bool any = false;
     for (uint32_t i = 0; i < worker->n_ranks; i++) {
         aisim_rank *rank = worker->ranks[i];
-        if (!aisim_rank_ready(rank) || !aisim_rank_plan(rank, t_ns, defers(worker, rank))) {
+        if (!aisim_rank_ready(rank)) {
+            continue;
+        }
+        uint32_t planned = aisim_rank_plan(rank, t_ns, defers(worker, rank));
+        if (planned == AISIM_NONE) {
             continue;
         }
         any = true;
-        if (rank->plan.len > 0) { /* a pass that only rejects takes no time */
-            int64_t end = t_ns + aisim_timing_pass_ns(worker->timing, &rank->shape);
+        const aisim_batch *batch = aisim_rank_batch(rank, planned);
+        if (batch->plan.len > 0) { /* a pass that only rejects takes no time */
+            int64_t end = t_ns + aisim_timing_pass_ns(worker->timing, &batch->shape);
             *end_ns = end > *end_ns ? end : *end_ns;
         }
     }
@@ -82,8 +87,8 @@ void aisim_worker_end(aisim_worker *worker, int64_t end_ns)
     bool drained = true;
     for (uint32_t i = 0; i < worker->n_ranks; i++) {
         aisim_rank *rank = worker->ranks[i];
-        if (rank->in_flight) {
-            aisim_rank_complete(rank, end_ns);
+        if (rank->in_flight > 0) {
+            aisim_rank_complete(rank, rank->current, end_ns, NULL, 0);
         }
         drained = drained && rank->running.len == 0 && rank->waiting.slots.len == 0;
     }

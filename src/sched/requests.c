@@ -41,7 +41,7 @@ uint32_t aisim_requests_take(aisim_requests *table)
                          .position = AISIM_NONE,
                          .rank = AISIM_NONE,
                          .client = AISIM_NO_CLIENT,
-                         .lease = {.owner = slot, .state = AISIM_NONE}};
+                         .lease = {.owner = slot}};
     table->live++;
     return slot;
 }

@@ -52,6 +52,8 @@ typedef struct aisim_engine {
     /** Called once when a request has ended, after its terminal event; the slot is freed after it.
      */
     void (*ended)(void *context, uint32_t slot);
+    /** Called when a hand-off source has finished and keeps its lease (E-K6). */
+    void (*held)(void *context, uint32_t slot);
     /** Prompt tokens an infinite cache would reuse, -1 = unknown; NULL = nobody knows. */
     int64_t (*ideal)(void *context, const aisim_request *r);
     void *context;
