@@ -34,7 +34,8 @@ typedef enum {
     AISIM_END_REJECTED_CONTEXT,
     AISIM_END_REJECTED_CAPACITY,
     AISIM_END_REJECTED_ADMISSION, /**< by the admission function */
-    AISIM_END_REJECTED_ROUTER
+    AISIM_END_REJECTED_ROUTER,
+    AISIM_END_FAILED /**< its worker was lost, or whatever served it gave up */
 } aisim_end_reason;
 
 /** "length", "context", "cancelled", "empty", …; never NULL. */
@@ -82,7 +83,12 @@ typedef struct aisim_request {
     uint8_t phase;       /**< aisim_phase */
     uint8_t end;         /**< aisim_end_reason */
     uint8_t flags;       /**< AISIM_REQF_… */
-} aisim_request; /* 176 bytes: a waiting request costs this, its queue entry and its content */
+    uint8_t pools;       /**< pools that admitted it: readmissions = admissions - pools */
+    /* speculation, counted before the output limit trims a burst (spec/mtp.md §7) */
+    uint32_t verifications;   /**< passes that verified drafts of it, without prefill */
+    uint32_t accepted_drafts; /**< drafts accepted in them, base tokens not included */
+    uint32_t prefill_rank;    /**< hand-off: the rank that computed the prompt, else AISIM_NONE */
+} aisim_request; /* 192 bytes: a waiting request costs this, its queue entry and its content */
 
 enum {
     AISIM_REQF_NO_READ = 1,    /**< may not read the prefix cache, still fills it */
