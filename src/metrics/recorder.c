@@ -1,0 +1,680 @@
+/* recorder.c - events in, sums out.
+ *
+ * Every figure of a request is taken from the request at its terminal event. Invariants:
+ * arrived = sum of outcomes once finished; the per-class distributions exist from the second class
+ * on, the first class gets a copy of the total at that moment. */
+#include "metrics/recorder.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "metrics/recorder_state.h"
+
+enum { FOLD_LEVELS = 8192, MAX_COMPLETION_WINDOWS = 1 << 24 };
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static const char *const duration_names[] = {"measurement", "observation", "window"};
+
+const char *aisim_duration_text(aisim_duration duration)
+{
+    return duration_names[duration];
+}
+
+aisim_status aisim_duration_parse(const char *text, aisim_duration *out, aisim_error *err)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        if (strcmp(text, duration_names[i]) == 0) {
+            *out = (aisim_duration)i;
+            return AISIM_OK;
+        }
+    }
+    return aisim_fail(err, AISIM_EINVAL,
+                      "unknown duration '%s' (expected measurement, observation or window)", text);
+}
+
+const char *aisim_distribution_key(uint32_t index)
+{
+    static const char *const keys[AISIM_DISTRIBUTIONS] = {
+#define X(member) #member,
+        AISIM_DISTRIBUTION_LIST(X)
+#undef X
+    };
+    return keys[index];
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+void aisim_recorder_config_default(aisim_recorder_config *config)
+{
+    *config =
+        (aisim_recorder_config){.window_from_ns = -1, .window_to_ns = -1, .slo = AISIM_SLO_NONE};
+}
+
+aisim_recorder *aisim_recorder_new(const aisim_recorder_config *config)
+{
+    aisim_recorder *recorder = aisim_alloc_zero(1, sizeof *recorder);
+    recorder->config = *config;
+    recorder->start_ns = config->measurement_start_ns;
+    recorder->end_ns = recorder->first_arrival_ns = recorder->last_completion_ns = -1;
+    recorder->any_slo = aisim_slo_any(&config->slo);
+    for (uint32_t i = 0; i < AISIM_DISTRIBUTIONS; i++) {
+        aisim_digest_init(&recorder->distributions[i], config->rule, config->exact_limit);
+    }
+    aisim_digest_init(&recorder->pass_tokens, config->rule, config->exact_limit);
+    aisim_digest_init(&recorder->pass_requests, config->rule, config->exact_limit);
+    aisim_digest_init(&recorder->pass_ms, config->rule, config->exact_limit);
+    aisim_digest_init(&recorder->play_ms, config->rule, config->exact_limit);
+    aisim_gaps_init(&recorder->gaps, config->rule, config->exact_limit);
+    aisim_levels_init(&recorder->levels);
+    recorder->custom = aisim_custom_new(config->rule);
+    return recorder;
+}
+
+static void free_digests(aisim_digest *digests)
+{
+    for (uint32_t i = 0; digests != NULL && i < AISIM_DISTRIBUTIONS; i++) {
+        aisim_digest_clear(&digests[i]);
+    }
+}
+
+void aisim_recorder_free(aisim_recorder *recorder)
+{
+    if (recorder == NULL) {
+        return;
+    }
+    free_digests(recorder->distributions);
+    for (uint32_t i = 0; i < recorder->classes.len; i++) {
+        free_digests(recorder->classes.data[i].distributions);
+        aisim_free(recorder->classes.data[i].distributions);
+        aisim_free(recorder->classes.data[i].name);
+    }
+    for (uint32_t i = 0; i < recorder->workers.len; i++) {
+        aisim_free(recorder->workers.data[i].pool);
+        aisim_free(recorder->workers.data[i].role);
+        aisim_array_free(&recorder->workers.data[i].provisions);
+    }
+    for (uint32_t i = 0; i < recorder->phases.len; i++) {
+        aisim_free(recorder->phases.data[i].from);
+        aisim_free(recorder->phases.data[i].to);
+    }
+    for (uint32_t i = 0; i < recorder->warnings.len; i++) {
+        aisim_free(recorder->warnings.data[i]);
+    }
+    aisim_digest_clear(&recorder->pass_tokens);
+    aisim_digest_clear(&recorder->pass_requests);
+    aisim_digest_clear(&recorder->pass_ms);
+    aisim_digest_clear(&recorder->play_ms);
+    aisim_gaps_free(&recorder->gaps);
+    aisim_levels_free(&recorder->levels);
+    aisim_custom_free(recorder->custom);
+    aisim_array_free(&recorder->completions);
+    aisim_array_free(&recorder->classes);
+    aisim_array_free(&recorder->workers);
+    aisim_array_free(&recorder->ranks);
+    aisim_array_free(&recorder->phases);
+    aisim_array_free(&recorder->warnings);
+    aisim_free(recorder);
+}
+
+/* ---- cohort --------------------------------------------------------------------------------- */
+
+static bool has_window(const aisim_recorder *recorder)
+{
+    return recorder->config.window_from_ns >= 0;
+}
+
+bool aisim_recorder_measured(const aisim_recorder *recorder, const aisim_request *request)
+{
+    if (request->phase != AISIM_PHASE_PROFILE) {
+        return false;
+    }
+    return !has_window(recorder) || (request->arrival_ns >= recorder->config.window_from_ns &&
+                                     request->arrival_ns < recorder->config.window_to_ns);
+}
+
+void aisim_recorder_interval(const aisim_recorder *recorder, int64_t *from_ns, int64_t *to_ns)
+{
+    bool none = recorder->last_completion_ns < 0;
+    switch (recorder->config.duration) {
+    case AISIM_DURATION_MEASUREMENT:
+        *from_ns = recorder->start_ns;
+        *to_ns = none || recorder->last_completion_ns < *from_ns ? *from_ns
+                                                                 : recorder->last_completion_ns;
+        break;
+    case AISIM_DURATION_OBSERVATION:
+        *from_ns = none ? recorder->start_ns : recorder->first_arrival_ns;
+        *to_ns = none ? recorder->start_ns : recorder->last_completion_ns;
+        break;
+    case AISIM_DURATION_WINDOW:
+        *from_ns = recorder->config.window_from_ns;
+        *to_ns = recorder->config.window_to_ns;
+        break;
+    }
+}
+
+static aisim_class_state *class_of(aisim_recorder *recorder, uint16_t class_id)
+{
+    while (recorder->classes.len <= class_id) {
+        aisim_array_push(&recorder->classes, (aisim_class_state){.slo = AISIM_SLO_NONE});
+    }
+    return &recorder->classes.data[class_id];
+}
+
+/* From the second class on every class has its own distributions. */
+static void use_class(aisim_recorder *recorder, uint16_t class_id)
+{
+    aisim_class_state *state = class_of(recorder, class_id);
+    if (state->used) {
+        return;
+    }
+    state->used = true;
+    if (recorder->classes_used++ == 0) {
+        recorder->only_class = class_id;
+        return;
+    }
+    uint16_t need[2] = {recorder->only_class, class_id};
+    for (uint32_t k = 0; k < 2; k++) {
+        aisim_class_state *each = &recorder->classes.data[need[k]];
+        if (each->distributions != NULL) {
+            continue;
+        }
+        each->distributions = aisim_alloc(AISIM_DISTRIBUTIONS, sizeof *each->distributions);
+        for (uint32_t i = 0; i < AISIM_DISTRIBUTIONS; i++) {
+            aisim_digest_init(&each->distributions[i], recorder->config.rule,
+                              recorder->config.exact_limit);
+            if (k == 0) {
+                aisim_digest_merge(&each->distributions[i], &recorder->distributions[i]);
+            }
+        }
+    }
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static void on_arrive(aisim_recorder *recorder, const aisim_request *request)
+{
+    if (request->phase != AISIM_PHASE_PROFILE) {
+        recorder->preparation++;
+    } else if (aisim_recorder_measured(recorder, request)) {
+        recorder->arrived++;
+        use_class(recorder, request->class_id);
+        recorder->classes.data[request->class_id].arrived++;
+        if (recorder->first_measured == 0) {
+            recorder->first_measured = request->id;
+        }
+    }
+}
+
+static void count_completion(aisim_recorder *recorder, int64_t t_ns)
+{
+    int64_t window = (t_ns - recorder->start_ns) / AISIM_NS_PER_S;
+    if (window < 0 || window >= MAX_COMPLETION_WINDOWS) {
+        return;
+    }
+    while (recorder->completions.len <= (uint32_t)window) {
+        aisim_array_push(&recorder->completions, 0);
+    }
+    recorder->completions.data[window]++;
+}
+
+/* A request joins the cohort. */
+static void add_to_cohort(aisim_recorder *recorder, const aisim_request *request,
+                          aisim_record *record, int64_t t_ns)
+{
+    aisim_class_state *state = class_of(recorder, request->class_id);
+    if (recorder->first_arrival_ns < 0 || request->arrival_ns < recorder->first_arrival_ns) {
+        recorder->first_arrival_ns = request->arrival_ns;
+    }
+    if (t_ns > recorder->last_completion_ns) {
+        recorder->last_completion_ns = t_ns;
+    }
+    recorder->first_known = recorder->first_known || request->id == recorder->first_measured;
+    recorder->input_tokens += request->prompt_tokens;
+    recorder->output_tokens += request->generated;
+    recorder->reused_tokens += request->max_reused;
+    recorder->first_reused_tokens += request->first_reused;
+    recorder->hits += request->first_reused > 0;
+    state->completed++;
+    if (!isnan(record->ideal_reused_tokens)) {
+        recorder->ideal_tokens += (uint64_t)record->ideal_reused_tokens;
+        recorder->ideal_known = true;
+    }
+    if (recorder->any_slo) {
+        bool good = aisim_record_good(record, state->has_slo ? &state->slo : &recorder->config.slo);
+        record->good = good;
+        recorder->good += good;
+        state->good += good;
+        recorder->good_output_tokens += good ? request->generated : 0;
+    }
+    const double values[AISIM_DISTRIBUTIONS] = {
+#define X(member) record->member,
+        AISIM_DISTRIBUTION_LIST(X)
+#undef X
+    };
+    for (uint32_t i = 0; i < AISIM_DISTRIBUTIONS; i++) {
+        if (!isnan(values[i])) {
+            aisim_digest_add(&recorder->distributions[i], values[i], 1);
+            if (state->distributions != NULL) {
+                aisim_digest_add(&state->distributions[i], values[i], 1);
+            }
+        }
+    }
+    count_completion(recorder, t_ns);
+}
+
+static uint32_t worker_of(const aisim_recorder *recorder, uint32_t rank)
+{
+    return rank < recorder->ranks.len ? recorder->ranks.data[rank].worker : AISIM_NONE;
+}
+
+static double worker_number(const aisim_recorder *recorder, uint32_t rank)
+{
+    uint32_t worker = worker_of(recorder, rank);
+    return worker == AISIM_NONE ? (double)NAN : (double)worker + 1;
+}
+
+/* Names and places that the request alone does not tell. */
+static void complete_record(aisim_recorder *recorder, const aisim_request *request,
+                            aisim_record *record)
+{
+    if (request->class_id < recorder->classes.len) {
+        record->class_name = recorder->classes.data[request->class_id].name;
+    }
+    bool moved = request->pools > 1;
+    record->decode_worker = worker_number(recorder, request->rank);
+    record->prefill_worker =
+        moved ? worker_number(recorder, request->prefill_rank) : record->decode_worker;
+    if (recorder->config.annotate != NULL) {
+        recorder->config.annotate(recorder->config.annotate_context, request, record);
+    }
+}
+
+static void add_to_worker(aisim_recorder *recorder, const aisim_request *request)
+{
+    uint32_t worker = worker_of(recorder, request->rank);
+    if (worker != AISIM_NONE) {
+        aisim_worker_sums *sums = &recorder->workers.data[worker];
+        sums->completed++;
+        sums->input_tokens += request->prompt_tokens;
+        sums->output_tokens += request->generated;
+    }
+}
+
+/* The end of a request, or of the run for one in flight. */
+static void on_over(aisim_recorder *recorder, const aisim_request *request, aisim_outcome outcome,
+                    int64_t t_ns)
+{
+    aisim_record record;
+    aisim_record_fill(&record, request, outcome, t_ns, recorder->start_ns);
+    complete_record(recorder, request, &record);
+    record.measured = aisim_recorder_measured(recorder, request);
+    bool over = outcome != AISIM_OUTCOME_IN_FLIGHT;
+
+    if (record.measured) {
+        bool counts = outcome == AISIM_OUTCOME_COMPLETED;
+        recorder->outcomes[outcome]++;
+        recorder->preemptions += request->preemptions;
+        recorder->readmissions += (uint64_t)record.readmissions;
+        recorder->recomputed += request->recomputed;
+        if (has_window(recorder) && (!over || t_ns >= recorder->config.window_to_ns)) {
+            recorder->crossed_end++;
+        }
+        if (counts) {
+            add_to_cohort(recorder, request, &record, t_ns);
+            add_to_worker(recorder, request);
+        }
+        aisim_gaps_over(&recorder->gaps, request->id, request->last_token_ns, request->generated,
+                        counts);
+    } else if (has_window(recorder) && request->phase == AISIM_PHASE_PROFILE && over &&
+               request->arrival_ns < recorder->config.window_from_ns &&
+               t_ns >= recorder->config.window_from_ns) {
+        recorder->crossed_start++;
+    }
+    if (recorder->config.sink != NULL) {
+        recorder->config.sink(recorder->config.sink_context, &record);
+    }
+}
+
+/* ---- passes --------------------------------------------------------------------------------- */
+
+static aisim_rank_sums *rank_of(aisim_recorder *recorder, uint32_t rank)
+{
+    while (recorder->ranks.len <= rank) {
+        aisim_array_push(&recorder->ranks, (aisim_rank_sums){.worker = AISIM_NONE});
+    }
+    return &recorder->ranks.data[rank];
+}
+
+/* Passes of the preparation, and those outside of the window, are in no figure. */
+static bool pass_counts(const aisim_recorder *recorder, int64_t t_ns)
+{
+    if (has_window(recorder)) {
+        return t_ns >= recorder->config.window_from_ns && t_ns < recorder->config.window_to_ns;
+    }
+    return t_ns > recorder->start_ns;
+}
+
+static void set_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
+                      uint64_t cached, uint64_t total)
+{
+    uint32_t waiting = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
+    if (waiting % FOLD_LEVELS != 0) {
+        return;
+    }
+    int64_t from_ns, to_ns;
+    aisim_recorder_interval(recorder, &from_ns, &to_ns);
+    bool observed = recorder->config.duration == AISIM_DURATION_OBSERVATION;
+    bool windowed = recorder->config.duration == AISIM_DURATION_WINDOW;
+    if (!windowed && recorder->arrived == 0) {
+        aisim_levels_forget(&recorder->levels); /* a long preparation */
+    } else if (!observed || recorder->first_known) {
+        aisim_levels_fold(&recorder->levels, from_ns, to_ns < t_ns ? to_ns : t_ns);
+    }
+}
+
+static void on_pass(aisim_recorder *recorder, const aisim_event *event)
+{
+    const aisim_pass_facts *pass = event->u.pass;
+    set_level(recorder, event->t_ns, event->rank, pass->active_blocks, pass->inactive_blocks,
+              pass->total_blocks);
+    if (pass->gap_count > 0) {
+        aisim_gaps_pass(&recorder->gaps, event->rank, event->t_ns, pass->gap_ns);
+    }
+    if (!pass_counts(recorder, event->t_ns) || pass->scheduled == 0) {
+        return;
+    }
+    aisim_rank_sums *sums = rank_of(recorder, event->rank);
+    uint64_t tokens = pass->prefill_tokens + pass->recomputed_tokens + pass->decode_tokens;
+    sums->passes++;
+    sums->prefill_passes += pass->n_prefill > 0 && pass->n_decode == 0;
+    sums->decode_passes += pass->n_prefill == 0 && pass->n_decode > 0;
+    sums->mixed_passes += pass->n_prefill > 0 && pass->n_decode > 0;
+    sums->prefill_tokens += pass->prefill_tokens;
+    sums->recomputed_tokens += pass->recomputed_tokens;
+    sums->decode_tokens += pass->decode_tokens;
+    sums->emitted += pass->emitted;
+    sums->busy_ns += pass->end_ns - pass->begin_ns;
+    aisim_digest_add(&recorder->pass_tokens, (double)tokens, 1);
+    aisim_digest_add(&recorder->pass_requests, pass->scheduled, 1);
+    aisim_digest_add(&recorder->pass_ms, aisim_ms_from_ns(pass->end_ns - pass->begin_ns), 1);
+}
+
+static void on_verify(aisim_recorder *recorder, const aisim_event *event)
+{
+    uint32_t accepted = event->u.verify.accepted, drafted = event->u.verify.drafted;
+    if (!aisim_recorder_measured(recorder, event->request)) {
+        return;
+    }
+    recorder->drafts++;
+    recorder->drafted += drafted;
+    recorder->accepted += accepted;
+    for (uint32_t j = 0; j < accepted && j < AISIM_SPEC_POSITIONS; j++) {
+        recorder->accepted_more[j]++;
+    }
+    if (drafted > recorder->positions) {
+        recorder->positions = drafted < AISIM_SPEC_POSITIONS ? drafted : AISIM_SPEC_POSITIONS;
+    }
+}
+
+/* ---- phases, workers, plays ----------------------------------------------------------------- */
+
+static void start_measurement(aisim_recorder *recorder, int64_t t_ns)
+{
+    recorder->start_ns = t_ns;
+    aisim_levels_forget(&recorder->levels);
+    aisim_custom_barrier(recorder->custom, t_ns);
+}
+
+static void on_phase(aisim_recorder *recorder, const aisim_event *event)
+{
+    const char *from = event->u.phase.from, *to = event->u.phase.to;
+    aisim_phase_mark mark = {.t_ns = event->t_ns,
+                             .from = aisim_strdup(from == NULL ? "" : from),
+                             .to = aisim_strdup(to == NULL ? "" : to)};
+    aisim_array_push(&recorder->phases, mark);
+    if (strcmp(mark.to, "barrier") == 0 || strcmp(mark.to, "profile") == 0) {
+        start_measurement(recorder, event->t_ns);
+    }
+}
+
+static void on_worker_state(aisim_recorder *recorder, const aisim_event *event)
+{
+    const char *to = event->u.worker.to;
+    bool on =
+        strcmp(to, "starting") == 0 || strcmp(to, "ready") == 0 || strcmp(to, "draining") == 0;
+    aisim_recorder_provision(recorder, event->u.worker.worker, event->t_ns, on);
+}
+
+static void on_transfer(aisim_recorder *recorder, const aisim_event *event)
+{
+    aisim_transfer_sums *sums = &recorder->transfers[event->u.transfer.kind];
+    if (pass_counts(recorder, event->t_ns)) {
+        sums->jobs++;
+        sums->bytes += event->u.transfer.bytes;
+        sums->time_ns += event->t_ns - event->u.transfer.begin_ns;
+    }
+}
+
+static void on_evict(aisim_recorder *recorder, const aisim_event *event)
+{
+    if (event->u.kv.tier != AISIM_TIER_DEVICE || !pass_counts(recorder, event->t_ns)) {
+        return;
+    }
+    recorder->evicted_blocks += event->u.kv.blocks;
+    uint32_t worker = worker_of(recorder, event->rank);
+    if (worker != AISIM_NONE) {
+        recorder->workers.data[worker].evicted_blocks += event->u.kv.blocks;
+    }
+}
+
+static void on_preempt(aisim_recorder *recorder, const aisim_event *event)
+{
+    uint32_t worker = worker_of(recorder, event->rank);
+    if (worker != AISIM_NONE && aisim_recorder_measured(recorder, event->request)) {
+        recorder->workers.data[worker].preemptions++;
+    }
+}
+
+/* ---- the observer --------------------------------------------------------------------------- */
+
+void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
+{
+    const aisim_request *request = event->request;
+    switch (event->type) {
+    case AISIM_EV_ARRIVE:
+        on_arrive(recorder, request);
+        break;
+    case AISIM_EV_FIRST_TOKEN:
+        if (aisim_recorder_measured(recorder, request)) {
+            aisim_gaps_first(&recorder->gaps, request->id, event->rank, event->t_ns);
+        }
+        break;
+    case AISIM_EV_GAP:
+        aisim_gaps_irregular(&recorder->gaps, request->id, event->rank, event->t_ns,
+                             event->u.gap.gap_ns);
+        break;
+    case AISIM_EV_FINISH:
+    case AISIM_EV_REJECT:
+        on_over(recorder, request, aisim_outcome_of((aisim_end_reason)request->end), event->t_ns);
+        break;
+    case AISIM_EV_UNFINISHED:
+        on_over(recorder, request, AISIM_OUTCOME_IN_FLIGHT, event->t_ns);
+        break;
+    case AISIM_EV_PREEMPT:
+        on_preempt(recorder, event);
+        break;
+    case AISIM_EV_VERIFY:
+        on_verify(recorder, event);
+        break;
+    case AISIM_EV_PASS_END:
+        on_pass(recorder, event);
+        break;
+    case AISIM_EV_KV_LEVEL:
+        set_level(recorder, event->t_ns, event->rank, event->u.level.used, event->u.level.cached,
+                  event->u.level.total);
+        break;
+    case AISIM_EV_KV_EVICT:
+        on_evict(recorder, event);
+        break;
+    case AISIM_EV_TRANSFER_END:
+        on_transfer(recorder, event);
+        break;
+    case AISIM_EV_WORKER_STATE:
+        on_worker_state(recorder, event);
+        break;
+    case AISIM_EV_PHASE:
+        on_phase(recorder, event);
+        break;
+    case AISIM_EV_RUN_END:
+        aisim_recorder_finish(recorder, event->t_ns);
+        break;
+    default:
+        break;
+    }
+}
+
+static void observe(void *context, const aisim_event *event)
+{
+    aisim_recorder_event(context, event);
+}
+
+aisim_observer aisim_recorder_observer(aisim_recorder *recorder)
+{
+    static const aisim_event_type wanted[] = {
+        AISIM_EV_RUN_END,      AISIM_EV_ARRIVE,   AISIM_EV_FIRST_TOKEN, AISIM_EV_PREEMPT,
+        AISIM_EV_FINISH,       AISIM_EV_REJECT,   AISIM_EV_GAP,         AISIM_EV_TRANSFER_END,
+        AISIM_EV_WORKER_STATE, AISIM_EV_PASS_END, AISIM_EV_KV_EVICT,    AISIM_EV_KV_LEVEL,
+        AISIM_EV_PHASE,        AISIM_EV_VERIFY,   AISIM_EV_UNFINISHED};
+    aisim_observer observer = {.context = recorder, .fn = observe};
+    for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        observer.mask |= AISIM_EV_BIT(wanted[i]);
+    }
+    return observer;
+}
+
+/* ---- what the events do not tell --------------------------------------------------------------
+ */
+
+void aisim_recorder_worker(aisim_recorder *recorder, const aisim_recorder_worker_info *info)
+{
+    aisim_worker_sums sums = {.pool = aisim_strdup(info->pool),
+                              .role = aisim_strdup(info->role),
+                              .gpus = info->gpus,
+                              .first_rank = info->first_rank,
+                              .ranks = info->ranks,
+                              .batched_tokens = info->batched_tokens};
+    uint32_t worker = recorder->workers.len;
+    aisim_array_push(&recorder->workers, sums);
+    for (uint32_t rank = info->first_rank; rank < info->first_rank + info->ranks; rank++) {
+        rank_of(recorder, rank)->worker = worker;
+        if (info->blocks > 0) {
+            set_level(recorder, 0, rank, 0, 0, info->blocks);
+        }
+    }
+    if (info->provisioned) {
+        aisim_recorder_provision(recorder, worker, 0, true);
+    }
+}
+
+void aisim_recorder_provision(aisim_recorder *recorder, uint32_t worker, int64_t t_ns, bool on)
+{
+    if (worker < recorder->workers.len) {
+        aisim_provision change = {t_ns, on};
+        aisim_array_push(&recorder->workers.data[worker].provisions, change);
+    }
+}
+
+void aisim_recorder_class(aisim_recorder *recorder, uint16_t class_id, const char *name)
+{
+    aisim_class_state *state = class_of(recorder, class_id);
+    aisim_free(state->name);
+    state->name = aisim_strdup(name);
+}
+
+void aisim_recorder_class_slo(aisim_recorder *recorder, uint16_t class_id, const aisim_slo *slo)
+{
+    aisim_class_state *state = class_of(recorder, class_id);
+    state->has_slo = true;
+    state->slo = *slo;
+    recorder->any_slo = recorder->any_slo || aisim_slo_any(slo);
+}
+
+void aisim_recorder_add_ideal(aisim_recorder *recorder, const aisim_request *request,
+                              uint32_t ideal_tokens)
+{
+    if (aisim_recorder_measured(recorder, request) &&
+        aisim_outcome_of((aisim_end_reason)request->end) == AISIM_OUTCOME_COMPLETED) {
+        recorder->ideal_tokens += ideal_tokens;
+        recorder->ideal_known = true;
+    }
+}
+
+void aisim_recorder_add_never_issued(aisim_recorder *recorder, uint64_t n)
+{
+    recorder->never_issued += n;
+}
+
+void aisim_recorder_add_play(aisim_recorder *recorder, const char *status, double e2e_ms)
+{
+    recorder->plays_total++;
+    if (strcmp(status, "completed") == 0) {
+        recorder->plays_completed++;
+        if (!isnan(e2e_ms)) {
+            aisim_digest_add(&recorder->play_ms, e2e_ms, 1);
+        }
+    }
+}
+
+void aisim_recorder_warn(aisim_recorder *recorder, const char *text)
+{
+    for (uint32_t i = 0; i < recorder->warnings.len; i++) {
+        if (strcmp(recorder->warnings.data[i], text) == 0) {
+            return;
+        }
+    }
+    aisim_array_push(&recorder->warnings, aisim_strdup(text));
+}
+
+aisim_custom *aisim_recorder_custom(aisim_recorder *recorder)
+{
+    return recorder->custom;
+}
+
+void aisim_recorder_finish(aisim_recorder *recorder, int64_t t_ns)
+{
+    if (recorder->finished) {
+        return;
+    }
+    recorder->finished = true;
+    recorder->end_ns = t_ns;
+    int64_t from_ns, to_ns;
+    aisim_recorder_interval(recorder, &from_ns, &to_ns);
+    aisim_levels_finish(&recorder->levels, from_ns, to_ns < t_ns ? to_ns : t_ns);
+    aisim_gaps_finish(&recorder->gaps);
+    aisim_custom_end(recorder->custom, t_ns);
+}
+
+aisim_digest *aisim_recorder_distribution(aisim_recorder *recorder, const char *key,
+                                          int32_t class_id)
+{
+    if (class_id < 0 && strcmp(key, "token_gap_ms") == 0) {
+        return &recorder->gaps.pooled;
+    }
+    for (uint32_t i = 0; i < AISIM_DISTRIBUTIONS; i++) {
+        if (strcmp(key, aisim_distribution_key(i)) != 0) {
+            continue;
+        }
+        if (class_id < 0) {
+            return &recorder->distributions[i];
+        }
+        if ((uint32_t)class_id >= recorder->classes.len || !recorder->classes.data[class_id].used) {
+            return NULL;
+        }
+        aisim_digest *own = recorder->classes.data[class_id].distributions;
+        return own == NULL ? &recorder->distributions[i] : &own[i];
+    }
+    return NULL;
+}
