@@ -78,8 +78,7 @@ aisim_observer aisim_recorder_observer(aisim_recorder *recorder);
 /** Hands one event over; what the observer calls. */
 void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event);
 
-/* ---- what the events do not tell --------------------------------------------------------------
- */
+/* ---- what the events do not tell ------------------------------------------------------------- */
 
 typedef struct aisim_recorder_worker_info {
     const char *pool, *role; /**< copied; role: "aggregated", "prefill", "decode" */
@@ -87,7 +86,8 @@ typedef struct aisim_recorder_worker_info {
     uint32_t first_rank, ranks;
     uint64_t blocks;         /**< KV blocks of one rank; the level is 0 of blocks at first */
     uint64_t batched_tokens; /**< budget of one pass of one rank, 0 = unknown */
-    bool provisioned;        /**< from the beginning of the run */
+    int64_t from_ns;         /**< when it joined, 0 = with the run */
+    bool provisioned;        /**< paid for from then on */
 } aisim_recorder_worker_info;
 
 /** The next worker, numbered from 0. */
@@ -104,7 +104,7 @@ void aisim_recorder_class(aisim_recorder *recorder, uint16_t class_id, const cha
 void aisim_recorder_class_slo(aisim_recorder *recorder, uint16_t class_id, const aisim_slo *slo);
 
 /** Ideal reuse of a request that has ended; call it in the terminal callback of the client. Counts
- *  only for the cohort. */
+ *  only for the cohort. Not for a request whose ideal_reused_tokens were set by annotate. */
 void aisim_recorder_add_ideal(aisim_recorder *recorder, const aisim_request *request,
                               uint32_t ideal_tokens);
 

@@ -128,4 +128,12 @@ struct aisim_recorder {
     aisim_custom *custom;
 };
 
+/** State of a class, added if new. */
+aisim_class_state *aisim_recorder_class_state(aisim_recorder *recorder, uint16_t class_id);
+/** Sums of a rank, added if new. */
+aisim_rank_sums *aisim_recorder_rank_sums(aisim_recorder *recorder, uint32_t rank);
+/** KV level of a rank from t on; folds the log now and then. */
+void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
+                          uint64_t cached, uint64_t total);
+
 #endif
