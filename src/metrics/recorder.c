@@ -46,6 +46,9 @@ void aisim_recorder_interval(const aisim_recorder *recorder, int64_t *from_ns, i
     case AISIM_DURATION_WINDOW:
         *from_ns = recorder->config.window_from_ns;
         *to_ns = recorder->config.window_to_ns;
+        if (*to_ns == AISIM_NEVER) { /* an open window ends with the run */
+            *to_ns = recorder->end_ns > *from_ns ? recorder->end_ns : *from_ns;
+        }
         break;
     }
 }
