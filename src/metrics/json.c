@@ -151,6 +151,9 @@ void aisim_json_text(aisim_json *json, const char *value)
 uint32_t aisim_json_number(char *out, uint32_t size, double value)
 {
     char text[48];
+    if (value == floor(value) && fabs(value) < 1e15) { /* most values; also turns -0 into 0 */
+        return (uint32_t)snprintf(out, size, "%lld", (long long)value);
+    }
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
         if (strtod(text, NULL) == value) {
