@@ -303,9 +303,29 @@ static void on_verify(aisim_recorder *recorder, const aisim_event *event)
 
 /* ---- phases, workers, plays ----------------------------------------------------------------- */
 
+/* What passes and transfers of the preparation have left behind. */
+static void forget_passes(aisim_recorder *recorder)
+{
+    for (uint32_t i = 0; i < recorder->ranks.len; i++) {
+        uint32_t worker = recorder->ranks.data[i].worker;
+        recorder->ranks.data[i] = (aisim_rank_sums){.worker = worker};
+    }
+    for (uint32_t i = 0; i < recorder->workers.len; i++) {
+        recorder->workers.data[i].evicted_blocks = 0;
+    }
+    memset(recorder->transfers, 0, sizeof recorder->transfers);
+    recorder->evicted_blocks = 0;
+    aisim_digest_clear(&recorder->pass_tokens);
+    aisim_digest_clear(&recorder->pass_requests);
+    aisim_digest_clear(&recorder->pass_ms);
+}
+
 static void start_measurement(aisim_recorder *recorder, int64_t t_ns)
 {
     recorder->start_ns = t_ns;
+    if (!has_window(recorder)) { /* otherwise the window decides which passes count */
+        forget_passes(recorder);
+    }
     if (recorder->config.duration != AISIM_DURATION_WINDOW) {
         aisim_levels_forget(&recorder->levels);
     }
