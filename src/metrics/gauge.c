@@ -15,6 +15,14 @@ void aisim_gauge_clear(aisim_gauge *gauge)
     gauge->set = false;
 }
 
+void aisim_gauge_copy(aisim_gauge *to, aisim_gauge *from)
+{
+    aisim_digest_merge(&to->held, &from->held);
+    to->value = from->value;
+    to->since_ns = from->since_ns;
+    to->set = from->set;
+}
+
 void aisim_gauge_end(aisim_gauge *gauge, int64_t t_ns)
 {
     if (gauge->set && t_ns > gauge->since_ns) {

@@ -22,6 +22,9 @@ typedef struct aisim_gauge {
 void aisim_gauge_init(aisim_gauge *gauge);
 void aisim_gauge_clear(aisim_gauge *gauge); /**< empty, no value */
 
+/** to, which is empty, becomes what from is. */
+void aisim_gauge_copy(aisim_gauge *to, aisim_gauge *from);
+
 /** The interval begins at t: forgets what was held, keeps the value. */
 void aisim_gauge_begin(aisim_gauge *gauge, int64_t t_ns);
 

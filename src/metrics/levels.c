@@ -35,6 +35,18 @@ static void set_gauges(aisim_level_gauges *gauges, int64_t t_ns)
     aisim_gauge_set(&gauges->share, t_ns, (double)gauges->cached / total);
 }
 
+/* Until there is a second rank, the sum is the first one. */
+static void copy_gauges(aisim_level_gauges *to, aisim_level_gauges *from)
+{
+    aisim_gauge_copy(&to->usage, &from->usage);
+    aisim_gauge_copy(&to->share, &from->share);
+}
+
+aisim_level_gauges *aisim_levels_sum(aisim_levels *levels)
+{
+    return levels->ranks.len == 1 ? &levels->ranks.data[0] : &levels->sum;
+}
+
 void aisim_levels_init(aisim_levels *levels)
 {
     *levels = (aisim_levels){0};
@@ -58,6 +70,9 @@ uint32_t aisim_levels_set(aisim_levels *levels, int64_t t_ns, uint32_t rank, uin
         aisim_level_gauges gauges;
         init_gauges(&gauges);
         aisim_array_push(&levels->ranks, gauges);
+        if (levels->ranks.len == 2) {
+            copy_gauges(&levels->sum, &levels->ranks.data[0]);
+        }
     }
     aisim_level level = {t_ns, used, cached, total, rank, levels->log.len};
     aisim_array_push(&levels->log, level);
@@ -96,7 +111,9 @@ static void apply(aisim_levels *levels, const aisim_level *level)
     rank->cached = level->cached;
     rank->total = level->total;
     set_gauges(rank, level->t_ns);
-    set_gauges(sum, level->t_ns);
+    if (levels->ranks.len > 1) {
+        set_gauges(sum, level->t_ns);
+    }
 }
 
 static void begin_all(aisim_levels *levels, int64_t t_ns)

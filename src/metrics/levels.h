@@ -29,7 +29,7 @@ typedef struct aisim_level_gauges {
 typedef struct aisim_levels {
     AISIM_ARRAY(aisim_level) log;
     AISIM_ARRAY(aisim_level_gauges) ranks;
-    aisim_level_gauges sum; /**< of all ranks */
+    aisim_level_gauges sum; /* of all ranks, from the second one on: aisim_levels_sum */
     bool begun;             /* gauges count since the begin of the interval */
 } aisim_levels;
 
@@ -45,6 +45,9 @@ void aisim_levels_forget(aisim_levels *levels);
 
 /** The interval begins at from and lasts at least until to: folds the entries before to. */
 void aisim_levels_fold(aisim_levels *levels, int64_t from_ns, int64_t to_ns);
+
+/** Gauges of all ranks together. */
+aisim_level_gauges *aisim_levels_sum(aisim_levels *levels);
 
 /** The interval is [from, to): folds, counts up to its end, drops what lies behind. */
 void aisim_levels_finish(aisim_levels *levels, int64_t from_ns, int64_t to_ns);

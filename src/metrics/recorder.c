@@ -33,15 +33,18 @@ bool aisim_recorder_measured(const aisim_recorder *recorder, const aisim_request
 void aisim_recorder_interval(const aisim_recorder *recorder, int64_t *from_ns, int64_t *to_ns)
 {
     bool none = recorder->last_completion_ns < 0;
+    *from_ns = *to_ns = recorder->start_ns;
     switch (recorder->config.duration) {
     case AISIM_DURATION_MEASUREMENT:
-        *from_ns = recorder->start_ns;
-        *to_ns = none || recorder->last_completion_ns < *from_ns ? *from_ns
-                                                                 : recorder->last_completion_ns;
+        if (recorder->last_completion_ns > *from_ns) {
+            *to_ns = recorder->last_completion_ns;
+        }
         break;
     case AISIM_DURATION_OBSERVATION:
-        *from_ns = none ? recorder->start_ns : recorder->first_arrival_ns;
-        *to_ns = none ? recorder->start_ns : recorder->last_completion_ns;
+        if (!none) {
+            *from_ns = recorder->first_arrival_ns;
+            *to_ns = recorder->last_completion_ns;
+        }
         break;
     case AISIM_DURATION_WINDOW:
         *from_ns = recorder->config.window_from_ns;

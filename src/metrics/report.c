@@ -324,8 +324,9 @@ static void put_totals(aisim_results *results, aisim_recorder *recorder)
     aisim_results_uint(results, totals, "readmissions", recorder->readmissions);
     aisim_results_uint(results, totals, "recomputed_tokens", recorder->recomputed);
     uint32_t gauges = aisim_results_group(results, totals, "gauges");
-    aisim_report_gauge(results, gauges, "kv_usage", &recorder->levels.sum.usage);
-    aisim_report_gauge(results, gauges, "kv_reusable_ratio", &recorder->levels.sum.share);
+    aisim_report_gauge(results, gauges, "kv_usage", &aisim_levels_sum(&recorder->levels)->usage);
+    aisim_report_gauge(results, gauges, "kv_reusable_ratio",
+                       &aisim_levels_sum(&recorder->levels)->share);
     aisim_results_uint(results, totals, "evictions_blocks", recorder->evicted_blocks);
     put_speculation(results, totals, recorder);
     put_scheduler(results, totals, recorder, &base);
