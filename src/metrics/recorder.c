@@ -12,7 +12,7 @@
 #include "base/map.h"
 #include "metrics/recorder_state.h"
 
-enum { FOLD_LEVELS = 8192, MAX_COMPLETION_WINDOWS = 1 << 24 };
+enum { FOLD_LEVELS = 8192, MAX_COMPLETION_WINDOWS = 1 << 24, MAX_LANES = 1 << 20 };
 
 /* ---- cohort --------------------------------------------------------------------------------- */
 
@@ -347,6 +347,34 @@ static void on_phase(aisim_recorder *recorder, const aisim_event *event)
     }
 }
 
+static void on_play_start(aisim_recorder *recorder, const aisim_event *event)
+{
+    uint32_t lane = event->u.play.lane;
+    recorder->plays_total++;
+    if (lane < MAX_LANES) {
+        while (recorder->lane_start_ns.len <= lane) {
+            aisim_array_push(&recorder->lane_start_ns, -1);
+        }
+        recorder->lane_start_ns.data[lane] = event->t_ns;
+    }
+}
+
+static void on_play_end(aisim_recorder *recorder, const aisim_event *event)
+{
+    uint32_t lane = event->u.play.lane;
+    bool known = lane < recorder->lane_start_ns.len && recorder->lane_start_ns.data[lane] >= 0;
+    int64_t start_ns = known ? recorder->lane_start_ns.data[lane] : event->t_ns;
+    if (start_ns < recorder->start_ns) {
+        start_ns = recorder->start_ns;
+    }
+    recorder->plays_total--; /* counted again below */
+    aisim_recorder_add_play(recorder, event->u.play.status == NULL ? "" : event->u.play.status,
+                            known ? aisim_ms_from_ns(event->t_ns - start_ns) : (double)NAN);
+    if (known) {
+        recorder->lane_start_ns.data[lane] = -1;
+    }
+}
+
 static void on_worker_state(aisim_recorder *recorder, const aisim_event *event)
 {
     const char *to = event->u.worker.to;
@@ -435,6 +463,12 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
     case AISIM_EV_PHASE:
         on_phase(recorder, event);
         break;
+    case AISIM_EV_PLAY_START:
+        on_play_start(recorder, event);
+        break;
+    case AISIM_EV_PLAY_END:
+        on_play_end(recorder, event);
+        break;
     case AISIM_EV_RUN_END:
         aisim_recorder_finish(recorder, event->t_ns);
         break;
@@ -454,7 +488,8 @@ aisim_observer aisim_recorder_observer(aisim_recorder *recorder)
         AISIM_EV_RUN_END,      AISIM_EV_ARRIVE,   AISIM_EV_FIRST_TOKEN, AISIM_EV_PREEMPT,
         AISIM_EV_FINISH,       AISIM_EV_REJECT,   AISIM_EV_GAP,         AISIM_EV_TRANSFER_END,
         AISIM_EV_WORKER_STATE, AISIM_EV_PASS_END, AISIM_EV_KV_EVICT,    AISIM_EV_KV_LEVEL,
-        AISIM_EV_PHASE,        AISIM_EV_VERIFY,   AISIM_EV_UNFINISHED};
+        AISIM_EV_PHASE,        AISIM_EV_VERIFY,   AISIM_EV_UNFINISHED,  AISIM_EV_PLAY_START,
+        AISIM_EV_PLAY_END};
     aisim_observer observer = {.context = recorder, .fn = observe};
     for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         observer.mask |= AISIM_EV_BIT(wanted[i]);

@@ -111,7 +111,8 @@ void aisim_recorder_add_ideal(aisim_recorder *recorder, const aisim_request *req
 /** Requests that were planned and never sent. */
 void aisim_recorder_add_never_issued(aisim_recorder *recorder, uint64_t n);
 
-/** Plays by outcome and their duration (NaN = none), when PLAY events do not tell enough. */
+/** One play by outcome and duration (NaN = none), for workloads that emit no PLAY events: those are
+ *  counted by themselves, from play.start (not before the measurement start) to play.end. */
 void aisim_recorder_add_play(aisim_recorder *recorder, const char *status, double e2e_ms);
 
 /** A sentence for `warnings` of the report; equal ones are kept once. */

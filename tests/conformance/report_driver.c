@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
-#include "metrics/report.h"
+#include "metrics/report_state.h"
 
 static _Noreturn void stop(const char *what, const char *name)
 {
@@ -430,13 +430,54 @@ static void build_steps(aisim_recorder *recorder, play *out, const json_t *vecto
     json_t *gauges = json_object_get(json_object_get(vector, "settings"), "gauges");
     json_object_foreach(gauges, key, points)
     {
-        if (strcmp(key, "kv_usage") != 0) {
-            stop("unknown gauge", key);
+        if (strcmp(key, "kv_usage") == 0) {
+            push_levels(out, points);
         }
-        push_levels(out, points);
     }
     push_end(out);
     qsort(out->steps.data, out->steps.len, sizeof *out->steps.data, by_time);
+}
+
+/* The values of `points` in [from, to). */
+static void fill_gauge(aisim_gauge *gauge, const json_t *points, int64_t from_ns, int64_t to_ns)
+{
+    bool begun = false;
+    aisim_gauge_init(gauge);
+    for (size_t i = 0; i < json_array_size(points); i++) {
+        const json_t *point = json_array_get(points, i);
+        int64_t t_ns = time_of(json_array_get(point, 0));
+        if (t_ns >= to_ns) {
+            break;
+        }
+        if (t_ns > from_ns && !begun) {
+            aisim_gauge_begin(gauge, from_ns);
+            begun = true;
+        }
+        aisim_gauge_set(gauge, t_ns, json_number_value(json_array_get(point, 1)));
+    }
+    if (!begun) {
+        aisim_gauge_begin(gauge, from_ns);
+    }
+    aisim_gauge_end(gauge, to_ns);
+}
+
+/* Gauges that no event of the engine carries: over the interval of the recorder. */
+static void put_other_gauges(aisim_results *results, const aisim_recorder *recorder, json_t *gauges)
+{
+    const char *key;
+    json_t *points;
+    int64_t from_ns, to_ns;
+    aisim_recorder_interval(recorder, &from_ns, &to_ns);
+    uint32_t parent = aisim_results_path(results, 0, "totals.gauges");
+    json_object_foreach(gauges, key, points)
+    {
+        if (aisim_results_find(results, parent, key) == AISIM_NONE) {
+            aisim_gauge gauge;
+            fill_gauge(&gauge, points, from_ns, to_ns);
+            aisim_report_gauge(results, parent, key, &gauge);
+            aisim_gauge_clear(&gauge);
+        }
+    }
 }
 
 static void run_report(const json_t *vector, aisim_json *json)
@@ -457,6 +498,7 @@ static void run_report(const json_t *vector, aisim_json *json)
 
     aisim_results results;
     aisim_report_build(&results, recorder, &(aisim_report_meta){0});
+    put_other_gauges(&results, recorder, json_object_get(settings, "gauges"));
     static const char *const parts[] = {"totals", "distributions"};
     aisim_json_begin(json, '{');
     for (uint32_t i = 0; i < 2; i++) {
@@ -503,39 +545,15 @@ static void run_distribution(const json_t *vector, aisim_json *json)
 
 static void run_gauge(const json_t *vector, aisim_json *json)
 {
-    const json_t *points = json_object_get(vector, "points");
     const json_t *interval = json_object_get(vector, "interval_ms");
-    int64_t from_ns = time_of(json_array_get(interval, 0));
-    int64_t to_ns = time_of(json_array_get(interval, 1));
+    aisim_results results;
     aisim_gauge gauge;
-    aisim_gauge_stats stats;
-    bool begun = false;
-    aisim_gauge_init(&gauge);
-    for (size_t i = 0; i < json_array_size(points); i++) {
-        const json_t *point = json_array_get(points, i);
-        int64_t t_ns = time_of(json_array_get(point, 0));
-        if (t_ns >= to_ns) {
-            break;
-        }
-        if (t_ns > from_ns && !begun) {
-            aisim_gauge_begin(&gauge, from_ns);
-            begun = true;
-        }
-        aisim_gauge_set(&gauge, t_ns, json_number_value(json_array_get(point, 1)));
-    }
-    if (!begun) {
-        aisim_gauge_begin(&gauge, from_ns);
-    }
-    aisim_gauge_end(&gauge, to_ns);
-    aisim_gauge_read(&gauge, &stats);
-    aisim_json_begin(json, '{');
-    aisim_json_key(json, "mean");
-    aisim_json_double(json, stats.mean);
-    aisim_json_key(json, "peak");
-    aisim_json_double(json, stats.peak);
-    aisim_json_key(json, "p99");
-    aisim_json_double(json, stats.p99);
-    aisim_json_end(json, '}');
+    fill_gauge(&gauge, json_object_get(vector, "points"), time_of(json_array_get(interval, 0)),
+               time_of(json_array_get(interval, 1)));
+    aisim_results_init(&results);
+    aisim_report_gauge(&results, 0, "gauge", &gauge);
+    aisim_results_json(&results, aisim_results_find(&results, 0, "gauge"), json);
+    aisim_results_free(&results);
     aisim_gauge_clear(&gauge);
 }
 

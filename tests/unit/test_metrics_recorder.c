@@ -341,6 +341,39 @@ static void every_key_has_a_definition(void)
     aisim_recorder_free(recorder);
 }
 
+/* Plays by lane; the measurement start counts for those that began before it. */
+static void plays_are_timed_by_lane(void)
+{
+    static const struct {
+        aisim_event_type type;
+        int64_t t_ms;
+        uint32_t lane;
+        const char *status;
+    } events[] = {{AISIM_EV_PLAY_START, 0, 1, NULL},
+                  {AISIM_EV_PLAY_START, 20, 0, NULL},
+                  {AISIM_EV_PLAY_END, 50, 1, "completed"},
+                  {AISIM_EV_PLAY_START, 50, 1, NULL},
+                  {AISIM_EV_PLAY_END, 60, 0, "failed"}};
+    aisim_recorder_config config;
+    aisim_recorder_config_default(&config);
+    config.measurement_start_ns = 10 * MS;
+    aisim_recorder *recorder = aisim_recorder_new(&config);
+    for (uint32_t i = 0; i < 5; i++) {
+        aisim_event event = {.type = events[i].type, .t_ns = events[i].t_ms * MS};
+        event.u.play.lane = events[i].lane;
+        event.u.play.status = events[i].status;
+        aisim_recorder_event(recorder, &event);
+    }
+    aisim_results results;
+    aisim_report_build(&results, recorder, &(aisim_report_meta){0});
+    CHECK(value(&results, "totals.plays.total") == 3);
+    CHECK(value(&results, "totals.plays.completed") == 1);
+    CHECK(value(&results, "totals.plays.incomplete") == 2);
+    CHECK(value(&results, "distributions.play_e2e_ms.max") == 40);
+    aisim_results_free(&results);
+    aisim_recorder_free(recorder);
+}
+
 /* Warnings once each; the observer asks for nothing of the token class. */
 static void small_promises(void)
 {
@@ -375,6 +408,7 @@ int main(void)
     classes_have_their_own_figures();
     levels_fold_to_the_same_figures();
     every_key_has_a_definition();
+    plays_are_timed_by_lane();
     small_promises();
     return check_done();
 }
