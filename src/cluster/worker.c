@@ -43,6 +43,19 @@ static void show_begin(const aisim_rank *rank, const aisim_observers *observers,
     aisim_emit(observers, &event);
 }
 
+/* Planning takes blocks at the begin of the pass; the end is told by pass.end. */
+static void show_level(const aisim_rank *rank, const aisim_observers *observers, int64_t t_ns)
+{
+    if (!aisim_wanted(observers, AISIM_EV_KV_LEVEL)) {
+        return;
+    }
+    aisim_event event = {.type = AISIM_EV_KV_LEVEL, .rank = rank->index, .t_ns = t_ns};
+    event.u.level.used = aisim_block_pool_active(&rank->pool);
+    event.u.level.cached = rank->pool.extents.inactive;
+    event.u.level.total = rank->pool.blocks;
+    aisim_emit(observers, &event);
+}
+
 bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
                         int64_t *end_ns)
 {
@@ -66,6 +79,7 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
             continue;
         }
         any = true;
+        show_level(rank, observers, t_ns);
         const aisim_batch *batch = aisim_rank_batch(rank, planned);
         if (batch->plan.len > 0) { /* a pass that only rejects takes no time */
             int64_t end = t_ns + aisim_timing_pass_ns(worker->timing, &batch->shape);

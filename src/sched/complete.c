@@ -74,7 +74,7 @@ static void show_chunks(const aisim_rank *rank, const aisim_batch *batch, int64_
 static void finish(aisim_rank *rank, uint32_t slot, aisim_end_reason reason, int64_t end_ns)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    bool rejected = reason >= AISIM_END_REJECTED_EMPTY;
+    bool rejected = aisim_end_is_rejection(reason);
     r->end = (uint8_t)reason;
     r->state = AISIM_REQ_DONE;
     aisim_event event = {.type = rejected ? AISIM_EV_REJECT : AISIM_EV_FINISH,
@@ -210,6 +210,14 @@ static void sample(aisim_rank *rank, const aisim_plan_entry *p, const aisim_resu
     if (forward) { /* mtp.md §7: before the cut */
         rank->decode_forwards++;
         rank->accepted_with_base += wanted_n;
+        r->accepted_drafts += wanted_n - 1;
+    }
+    if (p->verified > 0 && wanted(rank, AISIM_EV_VERIFY)) {
+        aisim_event event = {
+            .type = AISIM_EV_VERIFY, .rank = rank->index, .t_ns = end_ns, .request = r};
+        event.u.verify.drafted = p->verified;
+        event.u.verify.accepted = wanted_n - 1;
+        emit(rank, &event);
     }
     uint32_t left = aisim_rank_output_left(rank, r);
     uint32_t n = wanted_n < left ? wanted_n : left;

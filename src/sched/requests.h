@@ -38,6 +38,11 @@ static inline uint32_t aisim_requests_slot(const aisim_request *r)
     return r->lease.owner;
 }
 
+static inline bool aisim_end_is_rejection(aisim_end_reason reason)
+{
+    return reason >= AISIM_END_REJECTED_EMPTY && reason <= AISIM_END_REJECTED_ROUTER;
+}
+
 /** L = P + G. */
 static inline uint32_t aisim_known(const aisim_request *r)
 {

@@ -125,9 +125,17 @@ static void on_event(void *context, const aisim_event *event)
     twin *t = context;
     uint32_t serial = event->request == NULL ? 0 : serial_of(t, event->request);
     uint32_t id = event->request == NULL ? 0 : t->rows.data[serial].view.id;
-    if (event->type == AISIM_EV_TOKENS) {
-        twin_emitted e = {.id = id, .serial = serial, .tokens = event->u.tokens.n};
+    if (event->type == AISIM_EV_VERIFY) {
+        t->verified = event->u.verify.drafted;
+        t->accepted = event->u.verify.accepted;
+    } else if (event->type == AISIM_EV_TOKENS) {
+        twin_emitted e = {.id = id,
+                          .serial = serial,
+                          .tokens = event->u.tokens.n,
+                          .accepted = t->accepted,
+                          .verified = t->verified};
         aisim_array_push(&t->emitted, e);
+        t->accepted = t->verified = 0;
     } else if (event->type == AISIM_EV_FINISH || event->type == AISIM_EV_REJECT) {
         aisim_array_push(&t->finished, (twin_pair){id, reason_of(event->request->end)});
     }
@@ -144,7 +152,8 @@ twin *twin_new(const aisim_rank_config *config, uint32_t rank)
     t->engine.observers.n = 1;
     t->engine.observers.list[0] =
         (aisim_observer){AISIM_EV_BIT(AISIM_EV_TOKENS) | AISIM_EV_BIT(AISIM_EV_FINISH) |
-                             AISIM_EV_BIT(AISIM_EV_REJECT) | AISIM_EV_BIT(AISIM_EV_KV_STORE),
+                             AISIM_EV_BIT(AISIM_EV_REJECT) | AISIM_EV_BIT(AISIM_EV_VERIFY) |
+                             AISIM_EV_BIT(AISIM_EV_KV_STORE),
                          t, on_event};
     aisim_observers_update(&t->engine.observers);
     aisim_rank_init(&t->rank, &t->engine, 0, config);

@@ -45,7 +45,8 @@ struct twin {
     AISIM_ARRAY(aisim_lease) parts;  /* block handles of the pool vectors */
     AISIM_ARRAY(engine_hash) hashes; /* their published hashes */
     int64_t now_ns;
-    bool given; /* results came from the caller */
+    uint32_t verified, accepted; /* of the verification under way */
+    bool given;                  /* results came from the caller */
 };
 
 #endif

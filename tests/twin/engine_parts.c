@@ -99,8 +99,8 @@ static int l_pool_publish(lua_State *L)
     t->rank.pool.listening = true;
     t->rank.pool.log.len = 0;
     aisim_lease_publish(&t->rank.pool, lease, 1, NULL);
-    lua_pushboolean(L, t->rank.pool.log.len > 0 &&
-                           t->rank.pool.log.data[0].kind == AISIM_KV_STORED);
+    lua_pushboolean(L,
+                    t->rank.pool.log.len > 0 && t->rank.pool.log.data[0].kind == AISIM_KV_STORED);
     return 1;
 }
 
