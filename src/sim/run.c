@@ -1,6 +1,7 @@
 /* run.c - the event loop, timers, and the ways a run ends. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -233,32 +234,32 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
     return AISIM_OK;
 }
 
+static int by_value(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
 /* Requests that have arrived and are still live, by id: their scheduler events count. */
 static void show_unfinished(aisim_sim *sim)
 {
     if (!aisim_wanted(&sim->engine.observers, AISIM_EV_UNFINISHED)) {
         return;
     }
-    AISIM_ARRAY(uint32_t) live = {0};
+    AISIM_ARRAY(uint64_t) live = {0}; /* id, slot */
     for (uint32_t slot = 0; slot < sim->engine.requests.slots; slot++) {
         const aisim_request *r = sim_request(sim, slot);
         if (r->state != AISIM_REQ_DONE && r->arrival_ns <= sim->now_ns) {
-            aisim_array_push(&live, slot);
+            aisim_array_push(&live, (uint64_t)r->id << 32 | slot);
         }
     }
-    uint32_t last = 0;
-    for (uint32_t n = 0; n < live.len; n++) {
-        uint32_t best = AISIM_NONE;
-        for (uint32_t i = 0; i < live.len; i++) {
-            uint32_t id = sim_request(sim, live.data[i])->id;
-            if (id > last && (best == AISIM_NONE || id < sim_request(sim, best)->id)) {
-                best = live.data[i];
-            }
-        }
-        const aisim_request *r = sim_request(sim, best);
+    if (live.len > 0) {
+        qsort(live.data, live.len, sizeof *live.data, by_value);
+    }
+    for (uint32_t i = 0; i < live.len; i++) {
+        const aisim_request *r = sim_request(sim, (uint32_t)live.data[i]);
         aisim_event event = {
             .type = AISIM_EV_UNFINISHED, .rank = r->rank, .t_ns = sim->now_ns, .request = r};
-        last = r->id;
         aisim_emit(&sim->engine.observers, &event);
     }
     aisim_array_free(&live);
