@@ -16,16 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/map.h" /* AISIM_NONE */
+#include "aisim/content.h" /* aisim_id_run */
+#include "base/map.h"      /* AISIM_NONE */
 
 /** Two recorded times closer than this are the same time (traffic 1.6: eps = 1e-6 s). */
 #define AISIM_PLAY_EPSILON_NS INT64_C(1000)
-
-/** count consecutive block ids from first on. */
-typedef struct aisim_id_run {
-    uint64_t first;
-    uint32_t count; /**< >= 1 */
-} aisim_id_run;
 
 typedef enum { AISIM_TRIGGER_DISPATCH, AISIM_TRIGGER_COMPLETION } aisim_play_trigger;
 

@@ -26,7 +26,7 @@ typedef struct builder {
 /* A place in a list of id runs. */
 typedef struct position {
     const aisim_id_run *at;
-    uint32_t offset; /* inside *at */
+    uint64_t offset; /* inside *at */
 } position;
 
 static uint64_t next_id(const position *p)
@@ -34,7 +34,7 @@ static uint64_t next_id(const position *p)
     return p->at->first + p->offset;
 }
 
-static void advance(position *p, uint32_t count)
+static void advance(position *p, uint64_t count)
 {
     p->offset += count;
     if (p->offset == p->at->count) {
@@ -56,8 +56,8 @@ static uint32_t extend(growing_run *run, position *p, uint32_t count)
         count = room < count ? room : count;
     }
     run->blocks += count;
-    for (uint32_t left = count; left > 0;) {
-        uint32_t step = p->at->count - p->offset;
+    for (uint64_t left = count; left > 0;) {
+        uint64_t step = p->at->count - p->offset;
         step = step < left ? step : left;
         aisim_id_run *last = run->ids.len > 0 ? &run->ids.data[run->ids.len - 1] : NULL;
         if (last != NULL && last->first + last->count == next_id(p)) {
@@ -78,11 +78,11 @@ static uint32_t follow(const growing_run *run, position *p, uint32_t left)
     position own = {.at = run->ids.data};
     uint32_t limit = left < run->blocks ? left : run->blocks;
     while (passed < limit && next_id(&own) == next_id(p)) {
-        uint32_t step = own.at->count - own.offset;
-        uint32_t other = p->at->count - p->offset;
+        uint64_t step = own.at->count - own.offset;
+        uint64_t other = p->at->count - p->offset;
         step = step < other ? step : other;
         step = step < limit - passed ? step : limit - passed;
-        passed += step;
+        passed += (uint32_t)step;
         advance(&own, step);
         advance(p, step);
     }

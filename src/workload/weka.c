@@ -19,7 +19,7 @@ typedef struct reader {
 } reader;
 
 /* Appends count ids from first on to the list that starts at run `from`, keeping it canonical. */
-static void add_ids(reader *in, uint32_t from, uint64_t first, uint32_t count)
+static void add_ids(reader *in, uint32_t from, uint64_t first, uint64_t count)
 {
     if (in->ids.len > from) {
         aisim_id_run *last = &in->ids.data[in->ids.len - 1];
@@ -68,7 +68,7 @@ static aisim_status get_ids(reader *in, const json_t *object, aisim_weka_request
             return aisim_weka_fail(at, AISIM_ERANGE, "'%s' holds more than %" PRId64 " block ids",
                                    key, AISIM_WEKA_MAX_COUNT);
         }
-        add_ids(in, request->id_first, (uint64_t)first, (uint32_t)count);
+        add_ids(in, request->id_first, (uint64_t)first, (uint64_t)count);
     }
     request->id_runs = in->ids.len - request->id_first;
     request->id_count = (uint32_t)total;
