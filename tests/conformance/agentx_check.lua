@@ -96,7 +96,8 @@ local function check_vector(vector, got)
     return nil
   end
   if got.refused then return "refused: " .. got.error end
-  for _, key in ipairs { "failed", "dispatch", "phases", "shifts", "plays", "counts", "observation", "shared_blocks" } do
+  for _, key in ipairs { "failed", "dispatch", "phases", "shifts", "plays", "counts", "observation",
+    "shared_blocks" } do
     if expect[key] ~= nil then
       local problem = difference(expect[key], got[key], key)
       if problem then return problem end
