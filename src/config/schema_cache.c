@@ -265,7 +265,7 @@ const aisim_object aisim_cache_objects[] = {
     {"kv_cache", "KV cache of one rank", {GROUP(kv_cache_rows)}},
     {"cache_group", "Layers that share a block table", {GROUP(cache_group_rows)}},
     {"capacity", "Blocks of one rank", {GROUP(capacity_rows)}},
-    {"state_cache", "Recurrent states (engine.md §11)", {GROUP(state_cache_rows)}},
-    {"host_offload", "Host tier (offload.md)", {GROUP(host_offload_rows)}},
+    {"state_cache", "Recurrent states", {GROUP(state_cache_rows)}},
+    {"host_offload", "Host tier", {GROUP(host_offload_rows)}},
 };
 const uint32_t aisim_cache_objects_n = sizeof aisim_cache_objects / sizeof *aisim_cache_objects;

@@ -334,7 +334,7 @@ const aisim_object aisim_engine_objects[] = {
     {"workers", "Worker keys by role", {GROUP(workers_rows)}},
     {"worker", "What workers of one role have in common", {GROUP(worker_rows)}},
     {"parallelism",
-     "GPUs per worker = tensor x pipeline x attention_data",
+     "GPUs of a worker: tensor x pipeline x attention_data",
      {GROUP(parallelism_rows)}},
     {"scheduler", "One pass of one rank", {GROUP(scheduler_rows)}},
     {"speculation", "Speculative decoding", {GROUP(speculation_rows)}},

@@ -145,7 +145,7 @@ static void section(const aisim_object *object, const char *path, const aisim_fi
 {
     aisim_text_format(out, "%s: %s", path, object->title);
     if (as != NULL && (as->flags & AISIM_FIELD_FEATURE)) {
-        aisim_text_add(out, " (off unless given)");
+        aisim_text_add(out, " (optional)");
     }
     aisim_text_add(out, "\n");
     rows(object, out);
@@ -153,7 +153,8 @@ static void section(const aisim_object *object, const char *path, const aisim_fi
     for (uint32_t i = 0; (field = aisim_schema_field_at(object, i)) != NULL; i++) {
         if (is_section(field)) {
             aisim_text full = {0};
-            aisim_text_format(&full, "%s.%s", path, field->key);
+            bool file = strcmp(path, "prediction") == 0; /* keys of a file start at its top */
+            aisim_text_format(&full, "%s%s%s", file ? "" : path, file ? "" : ".", field->key);
             aisim_text_add(out, "\n");
             section(aisim_schema_object(field->object), aisim_text_get(&full), field, out);
             aisim_text_free(&full);

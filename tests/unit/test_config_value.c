@@ -105,8 +105,9 @@ static void units_are_read_for_people(void)
 
 static void doubles_are_shortest_and_read_back(void)
 {
-    static const double xs[] = {0.0,    1.0,      0.1,    1.0 / 3.0, 1e22,   5e-324, 1.7976931348623157e308,
-                                120000, 0.399999, 2.5e-7, 1e15,      1e14, -2.0,   123456789.0};
+    static const double xs[] = {
+        0.0,    1.0,      0.1,    1.0 / 3.0, 1e22, 5e-324, 1.7976931348623157e308,
+        120000, 0.399999, 2.5e-7, 1e15,      1e14, -2.0,   123456789.0};
     char text[AISIM_NUMBER_SIZE];
     for (size_t i = 0; i < sizeof xs / sizeof *xs; i++) {
         aisim_number back = aisim_number_scan(aisim_number_show(xs[i], text));
@@ -183,7 +184,8 @@ static void malformed_text_is_refused_with_its_place(void)
     CHECK_ERROR("a: {b: 1\nc: 2\n", "x.yaml:2:2: malformed YAML: ',' or '}' expected in this {…}");
     CHECK_ERROR("a: [1, 2\n", "x.yaml:2:1: malformed YAML: ',' or ']' expected in this […]");
     CHECK_ERROR("a: \"x\\0y\"\n", "x.yaml:1:4: text with a zero byte");
-    CHECK_ERROR("a: 1\nb: \xff\n", "x.yaml:2:4: not valid UTF-8 text (invalid leading UTF-8 octet)");
+    CHECK_ERROR("a: 1\nb: \xff\n",
+                "x.yaml:2:4: not valid UTF-8 text (invalid leading UTF-8 octet)");
     CHECK_ERROR("a: 'open\n", "x.yaml:2:1: malformed YAML: the text ends inside a quoted string");
 }
 
@@ -197,8 +199,9 @@ static void limits_hold(void)
     aisim_text bomb = {0}; /* every line copies the one before ten times */
     aisim_text_add(&bomb, "a0: &a0 [1,1,1,1,1,1,1,1,1,1]\n");
     for (int i = 1; i < 9; i++) {
-        aisim_text_format(&bomb, "a%d: &a%d [*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d]\n", i,
-                          i, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1);
+        aisim_text_format(&bomb, "a%d: &a%d [*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d,*a%d]\n",
+                          i, i, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1, i - 1,
+                          i - 1);
     }
     CHECK_ERROR(aisim_text_get(&bomb), "x.yaml:6:38: more than 1000000 values");
     aisim_text_free(&bomb);
