@@ -26,6 +26,36 @@ static bool take_segment(const char **path, char out[SEGMENT], bool *last)
     return true;
 }
 
+typedef struct key_search {
+    const char *key;
+    char path[256]; /* "" = not found */
+} key_search;
+
+static bool ends_with_key(void *context, const char *path, const aisim_field *field)
+{
+    key_search *search = context;
+    if (strcmp(field->key, search->key) != 0 || field->status == AISIM_STATUS_NOT_MODELLED) {
+        return true;
+    }
+    snprintf(search->path, sizeof search->path, "%s", path);
+    return false;
+}
+
+/* A bare key that exists somewhere below gets its full path. */
+static aisim_status unknown(const char *top, const aisim_object *object, const char *key,
+                            aisim_mark mark, aisim_error *err)
+{
+    key_search search = {.key = key};
+    if (object == aisim_schema_object(top)) {
+        aisim_schema_walk(top, ends_with_key, &search);
+    }
+    if (search.path[0] == '\0') {
+        return aisim_schema_unknown_key(object, key, mark, "", err);
+    }
+    return aisim_fail_mark(err, mark, AISIM_ENOENT, "unknown key '%s' (did you mean '%s'?)", key,
+                           search.path);
+}
+
 static aisim_status check_path(const char *object_name, const char *path, aisim_mark mark,
                                aisim_error *err)
 {
@@ -41,7 +71,7 @@ static aisim_status check_path(const char *object_name, const char *path, aisim_
         }
         const aisim_field *field = aisim_schema_field(object, key);
         if (field == NULL) {
-            return aisim_schema_unknown_key(object, key, mark, "", err);
+            return unknown(object_name, object, key, mark, err);
         }
         aisim_place at = {"", path, mark, err};
         if (field->status == AISIM_STATUS_NOT_MODELLED) {

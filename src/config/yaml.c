@@ -251,6 +251,10 @@ static aisim_status parse_key(reader *r, const aisim_value *map, aisim_map *seen
     if (text[0] == '\0') {
         return aisim_fail_mark(r->err, here(r), AISIM_EPARSE, "a key is missing before ':'");
     }
+    if (strlen(text) > AISIM_YAML_MAX_KEY) {
+        return aisim_fail_mark(r->err, here(r), AISIM_ELIMIT, "a key of more than %d bytes",
+                               AISIM_YAML_MAX_KEY);
+    }
     /* a hash that was seen is only a hint: the map itself decides */
     uint64_t hash = aisim_hash_text(text);
     if (aisim_map_get(seen, hash, strlen(text)) != AISIM_NONE) {
