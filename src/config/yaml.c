@@ -195,7 +195,7 @@ static aisim_status scalar_text(reader *r, const char **out)
 
 static aisim_status parse_scalar(reader *r, aisim_value **out)
 {
-    const char *text;
+    const char *text = NULL;
     aisim_status status = scalar_text(r, &text);
     if (status != AISIM_OK) {
         return status;
@@ -231,7 +231,7 @@ static aisim_status parse_key(reader *r, const aisim_value *map, aisim_map *seen
     if (r->event.type != YAML_SCALAR_EVENT) {
         return aisim_fail_mark(r->err, here(r), AISIM_EPARSE, "a key must be a plain name");
     }
-    const char *text;
+    const char *text = NULL;
     aisim_status status = scalar_text(r, &text);
     if (status == AISIM_OK) {
         status = refuse_tag(r, r->event.data.scalar.tag);
