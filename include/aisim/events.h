@@ -122,7 +122,7 @@ typedef struct aisim_event {
             const char *from, *to;
         } worker;
         struct {
-            uint64_t waiting, running, free_blocks;
+            uint64_t waiting, running, free_blocks, pass;
         } pass_begin;
         struct {
             uint32_t lane;
