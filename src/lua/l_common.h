@@ -7,8 +7,10 @@
  * an ordinary cycle that the collector frees.
  *
  * While the simulation runs it is *bound* to the Lua state that called sim:run: the refs table and
- * the message handler lie at known stack indices, so a hook is one rawgeti, its arguments and one
- * pcall. The engine calls Lua only from inside aisim_sim_run.
+ * the message handler lie at known stack indices of that call, so a hook is one rawgeti, its
+ * arguments and one pcall. Those indices mean something only at callback level (called by the
+ * engine); a C function called by Lua has its own frame and uses aisim_l_push_refs. The engine
+ * calls Lua only from inside aisim_sim_run.
  *
  * An error in a callback is kept in the refs table with its traceback and context, the run is
  * aborted (first error wins), and sim:run raises it when the engine has returned: no longjmp ever
@@ -114,7 +116,7 @@ int aisim_l_anchor(lua_State *L, const aisim_l_sim *s);
 /** Forgets an anchored value; LUA_NOREF allowed. */
 void aisim_l_release(lua_State *L, const aisim_l_sim *s, int ref);
 
-/** Opens a call into Lua: stamps views from now on. Push function and arguments on s->L, then
+/** Opens a call into Lua (callback level): stamps views from now on. Push function and arguments on s->L, then
  *  aisim_l_call. @return the call it interrupts, for aisim_l_call. */
 static inline uint64_t aisim_l_begin(aisim_l_sim *s)
 {
@@ -171,14 +173,14 @@ void aisim_l_metrics_free(aisim_l_sim *s);
 
 /* ---- requests (l_request.c) ---------------------------------------------------------------- */
 
-/** Pushes the view of a request, valid in the call opened by aisim_l_begin. */
+/** Pushes the view of a request, valid in the call opened by aisim_l_begin. Callback level. */
 void aisim_l_push_view(lua_State *L, aisim_l_sim *s, const aisim_request *request);
 
 /** Pushes a durable handle. */
 void aisim_l_push_handle(lua_State *L, aisim_l_sim *s, aisim_handle handle, uint32_t id);
 
-/** Notes the deadline (a number of ms at a stack index) of a request. */
-void aisim_l_set_deadline(lua_State *L, aisim_l_sim *s, uint32_t id, int value);
+/** Notes a value (at a stack index) about a request until it ends: "tags", "deadlines". */
+void aisim_l_set_note(lua_State *L, aisim_l_sim *s, const char *kind, uint32_t id, int value);
 
 /** Drops tag and deadline of a request that has ended. */
 void aisim_l_request_ended(lua_State *L, aisim_l_sim *s, uint32_t id);
@@ -194,6 +196,12 @@ void aisim_l_request_register(lua_State *L);
 void aisim_l_hooks_register(lua_State *L);
 void aisim_l_timer_register(lua_State *L);
 void aisim_l_pass_register(lua_State *L);
+void aisim_l_rng_register(lua_State *L);
+void aisim_l_dist_register(lua_State *L);
+void aisim_l_arrivals_register(lua_State *L);
+void aisim_l_content_register(lua_State *L);
+void aisim_l_submit_register(lua_State *L);
+void aisim_l_pool_register(lua_State *L);
 
 /** Creates the metatable of a class: __name, __metatable, __tostring, __gc (both NULL allowed) and
  *  `methods` as __index unless index is given, which then gets the methods table as upvalue 1. The
@@ -210,6 +218,9 @@ void aisim_l_class_register(lua_State *L, const aisim_l_class *class_);
 
 /** Adds methods to a registered class; the module table is on top of the stack. */
 void aisim_l_extend(lua_State *L, const char *name, const luaL_Reg *methods);
+
+/** Pushes " (did you mean 'x'?)" for a name that is no key of the table at names, or "". */
+void aisim_l_push_hint(lua_State *L, const char *name, int names);
 
 /** Raises "what: unknown field 'key' (did you mean …)": key at 2, known names = keys of names. */
 int aisim_l_unknown_field(lua_State *L, int names, const char *what);

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "config/number.h"
+
 #if defined(__GNUC__)
 #define AISIM_L_EXPORT __attribute__((visibility("default")))
 #else
@@ -20,6 +22,20 @@ static int protected_newindex(lua_State *L)
                         luaL_tolstring(L, 2, NULL));
 }
 
+/* core.scan_unit(text, "ms" or "bytes") -> number, or nil */
+static int l_scan_unit(lua_State *L)
+{
+    static const char *const names[] = {"ms", "bytes", "count", NULL};
+    static const aisim_unit units[] = {AISIM_UNIT_MILLISECONDS, AISIM_UNIT_BYTES, AISIM_UNIT_COUNT};
+    double value;
+    if (!aisim_number_scan_unit(luaL_checkstring(L, 1), units[luaL_checkoption(L, 2, NULL, names)],
+                                &value)) {
+        return 0;
+    }
+    lua_pushnumber(L, value);
+    return 1;
+}
+
 /* __index of classes without fields: methods, or an error with a suggestion by core.unknown. */
 static int methods_index(lua_State *L)
 {
@@ -30,19 +46,35 @@ static int methods_index(lua_State *L)
     return aisim_l_unknown_field(L, lua_upvalueindex(1), lua_tostring(L, lua_upvalueindex(2)));
 }
 
+void aisim_l_push_hint(lua_State *L, const char *name, int names)
+{
+    names = lua_absindex(L, names);
+    if (lua_getfield(L, LUA_REGISTRYINDEX, "aisim.suggest") != LUA_TFUNCTION) {
+        lua_pop(L, 1);
+        lua_pushliteral(L, "");
+        return;
+    }
+    lua_pushstring(L, name);
+    lua_pushvalue(L, names);
+    lua_call(L, 2, 1);
+}
+
 int aisim_l_unknown_field(lua_State *L, int names, const char *what)
 {
     const char *key = luaL_tolstring(L, 2, NULL);
+    lua_newtable(L); /* what people may write: names that end in _ are between library and core */
+    int known = lua_gettop(L);
     lua_pushvalue(L, names);
-    int names_at = lua_gettop(L);
-    lua_getfield(L, LUA_REGISTRYINDEX, "aisim.suggest");
-    if (lua_isfunction(L, -1)) {
-        lua_pushstring(L, key);
-        lua_pushvalue(L, names_at);
-        lua_call(L, 2, 1);
+    int all = lua_gettop(L);
+    for (lua_pushnil(L); lua_next(L, all) != 0; lua_pop(L, 1)) {
+        const char *name = lua_tostring(L, -2);
+        if (name[strlen(name) - 1] != '_') {
+            lua_pushboolean(L, 1);
+            lua_setfield(L, known, name);
+        }
     }
-    const char *hint = lua_tostring(L, -1);
-    return aisim_l_fail(L, "%s: unknown field '%s'%s", what, key, hint != NULL ? hint : "");
+    aisim_l_push_hint(L, key, known);
+    return aisim_l_fail(L, "%s: unknown field '%s'%s", what, key, lua_tostring(L, -1));
 }
 
 void aisim_l_class_register(lua_State *L, const aisim_l_class *class_)
@@ -111,7 +143,8 @@ static int l_on_unknown(lua_State *L)
 AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L);
 AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"on_unknown", l_on_unknown}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"on_unknown", l_on_unknown}, {"scan_unit", l_scan_unit}, {NULL, NULL}};
     luaL_checkversion(L);
     luaL_newlib(L, functions);
     lua_newtable(L);
@@ -122,5 +155,13 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_hooks_register(L);
     aisim_l_timer_register(L);
     aisim_l_pass_register(L);
+    aisim_l_rng_register(L);
+    aisim_l_dist_register(L);
+    aisim_l_arrivals_register(L);
+    aisim_l_content_register(L);
+    aisim_l_submit_register(L);
+    aisim_l_pool_register(L);
+    lua_pushliteral(L, AISIM_VERSION);
+    lua_setfield(L, -2, "version");
     return 1;
 }

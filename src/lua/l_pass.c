@@ -23,7 +23,7 @@ static const char pass_key; /* refs: the view */
 
 void aisim_l_push_pass(lua_State *L, aisim_l_sim *s, const aisim_event *event)
 {
-    aisim_l_push_refs(L, s);
+    lua_pushvalue(L, s->refs);
     l_pass *p;
     if (lua_rawgetp(L, -1, &pass_key) == LUA_TUSERDATA) {
         p = lua_touserdata(L, -1);

@@ -43,7 +43,7 @@ static l_request *new_object(lua_State *L, aisim_l_sim *s)
 void aisim_l_push_view(lua_State *L, aisim_l_sim *s, const aisim_request *request)
 {
     aisim_handle handle = aisim_sim_handle(s->sim, request);
-    aisim_l_push_refs(L, s);
+    lua_pushvalue(L, s->refs);
     if (lua_rawgetp(L, -1, &views_key) != LUA_TTABLE) {
         lua_pop(L, 1);
         lua_newtable(L);
@@ -275,7 +275,7 @@ static int request_index(lua_State *L)
     return 1;
 }
 
-static void set_note(lua_State *L, aisim_l_sim *s, const char *kind, uint32_t id, int value)
+void aisim_l_set_note(lua_State *L, aisim_l_sim *s, const char *kind, uint32_t id, int value)
 {
     if (!s->has_notes) {
         s->has_notes = true;
@@ -285,11 +285,6 @@ static void set_note(lua_State *L, aisim_l_sim *s, const char *kind, uint32_t id
     lua_pushvalue(L, value);
     lua_rawseti(L, -2, id);
     lua_pop(L, 1);
-}
-
-void aisim_l_set_deadline(lua_State *L, aisim_l_sim *s, uint32_t id, int value)
-{
-    set_note(L, s, "deadlines", id, value);
 }
 
 void aisim_l_request_ended(lua_State *L, aisim_l_sim *s, uint32_t id)
@@ -320,7 +315,7 @@ static int request_newindex(lua_State *L)
         return 0;
     }
     if (strcmp(key, "tag") == 0) {
-        set_note(L, r->s, "tags", r->id, 3);
+        aisim_l_set_note(L, r->s, "tags", r->id, 3);
         return 0;
     }
     return aisim_l_fail(L, "request: field '%s' cannot be set (only priority and tag can)", key);

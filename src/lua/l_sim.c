@@ -49,10 +49,6 @@ void aisim_l_push_self(lua_State *L, const aisim_l_sim *s)
 
 void aisim_l_push_refs(lua_State *L, const aisim_l_sim *s)
 {
-    if (s->L == L) {
-        lua_pushvalue(L, s->refs);
-        return;
-    }
     aisim_l_push_self(L, s);
     lua_getiuservalue(L, -1, 1);
     lua_remove(L, -2);
@@ -192,6 +188,7 @@ static int sim_gc(lua_State *L)
     s->sim = NULL;
     aisim_l_hooks_free(s);
     aisim_l_timers_free(s);
+    aisim_l_cluster_free(s);
     aisim_free(s->name);
     s->name = NULL;
     return 0;
@@ -357,7 +354,7 @@ void aisim_l_sim_register(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"sim", l_new}, {"interrupt_flag", l_interrupt_flag}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"now", sim_now},      {"stop", sim_stop}, {"run_", sim_run},
+    static const luaL_Reg methods[] = {{"now", sim_now},      {"stop_", sim_stop}, {"run_", sim_run},
                                        {"stats_", sim_stats}, {"close", sim_gc},  {NULL, NULL}};
     static const aisim_l_class class_ = {SIM, methods, sim_index, NULL, sim_tostring, sim_gc};
     lua_newtable(L);
