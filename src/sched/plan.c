@@ -269,6 +269,8 @@ bool aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer)
 {
     AISIM_CHECK(!rank->in_flight);
     rank->begin_ns = t_ns;
+    rank->pool.listening = (rank->engine->observers.mask & (AISIM_EV_BIT(AISIM_EV_KV_STORE) |
+                                                            AISIM_EV_BIT(AISIM_EV_KV_EVICT))) != 0;
     rank->plan.len = 0;
     rank->decisions.len = 0;
     rank->shape = (aisim_pass_shape){.verify_width = 1};

@@ -10,6 +10,7 @@ aisim_sim *aisim_sim_new(uint64_t seed)
     sim->seed = seed;
     sim->engine.content = aisim_content_new();
     sim->engine.ended = sim_ended;
+    sim->engine.ideal = sim_ideal;
     sim->engine.context = sim;
     aisim_requests_init(&sim->engine.requests);
     sim->free_timer = AISIM_NONE;
