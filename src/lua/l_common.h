@@ -116,8 +116,8 @@ int aisim_l_anchor(lua_State *L, const aisim_l_sim *s);
 /** Forgets an anchored value; LUA_NOREF allowed. */
 void aisim_l_release(lua_State *L, const aisim_l_sim *s, int ref);
 
-/** Opens a call into Lua (callback level): stamps views from now on. Push function and arguments on s->L, then
- *  aisim_l_call. @return the call it interrupts, for aisim_l_call. */
+/** Opens a call into Lua (callback level): stamps views from now on. Push function and arguments on
+ * s->L, then aisim_l_call. @return the call it interrupts, for aisim_l_call. */
 static inline uint64_t aisim_l_begin(aisim_l_sim *s)
 {
     uint64_t outer = s->active;
@@ -202,6 +202,8 @@ void aisim_l_arrivals_register(lua_State *L);
 void aisim_l_content_register(lua_State *L);
 void aisim_l_submit_register(lua_State *L);
 void aisim_l_pool_register(lua_State *L);
+void aisim_l_targets_register(lua_State *L);
+void aisim_l_router_register(lua_State *L);
 
 /** Creates the metatable of a class: __name, __metatable, __tostring, __gc (both NULL allowed) and
  *  `methods` as __index unless index is given, which then gets the methods table as upvalue 1. The

@@ -434,10 +434,7 @@ static int hook_remove(lua_State *L)
     if (sub->removed) {
         return 0;
     }
-    if (sub->batch != NULL) {
-        flush(s, sub);
-    }
-    sub->removed = true;
+    sub->removed = true; /* not called any more: what a batch holds is dropped */
     if (sub->timer != AISIM_NONE) {
         aisim_l_timer_drop(s, L, sub->timer);
     } else {

@@ -354,8 +354,9 @@ void aisim_l_sim_register(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"sim", l_new}, {"interrupt_flag", l_interrupt_flag}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"now", sim_now},      {"stop_", sim_stop}, {"run_", sim_run},
-                                       {"stats_", sim_stats}, {"close", sim_gc},  {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"now", sim_now},  {"stop_", sim_stop},
+                                       {"run_", sim_run}, {"stats_", sim_stats},
+                                       {"close", sim_gc}, {NULL, NULL}};
     static const aisim_l_class class_ = {SIM, methods, sim_index, NULL, sim_tostring, sim_gc};
     lua_newtable(L);
     lua_createtable(L, 0, 1);
