@@ -77,6 +77,12 @@ function M:admission(fn)
   self:admission_(fn)
 end
 
+--- Adds traffic: aisim.open, aisim.closed, aisim.agentx.
+function M:workload(workload) return require("aisim.workload").add(self, workload) end
+
+--- Adds traffic whose sessions are coroutines.
+function M:sessions(options) return require("aisim.workload").sessions(self, options) end
+
 -- Cluster ------------------------------------------------------------------------------------------
 
 local POOL <const> = {

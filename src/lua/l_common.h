@@ -62,8 +62,9 @@ typedef struct aisim_l_sim {
     uint64_t active; /**< serial of the call in progress, 0 = none */
     aisim_l_site site;
     aisim_l_state state;
-    bool in_batch;     /**< inside a batched hook: control calls are refused */
-    bool has_notes;    /**< some request carries a tag or a deadline */
+    bool in_batch;  /**< inside a batched hook: control calls are refused */
+    bool has_notes; /**< some request carries a tag or a deadline */
+    bool has_class_deadlines;
     int error_ref;     /**< message of the callback that failed, LUA_NOREF = none */
     aisim_status code; /**< how the run ended */
     struct aisim_l_hooks *hooks;
@@ -204,6 +205,8 @@ void aisim_l_submit_register(lua_State *L);
 void aisim_l_pool_register(lua_State *L);
 void aisim_l_targets_register(lua_State *L);
 void aisim_l_router_register(lua_State *L);
+void aisim_l_workload_register(lua_State *L);
+void aisim_l_session_register(lua_State *L);
 
 /** Creates the metatable of a class: __name, __metatable, __tostring, __gc (both NULL allowed) and
  *  `methods` as __index unless index is given, which then gets the methods table as upvalue 1. The

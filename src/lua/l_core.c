@@ -163,6 +163,8 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_pool_register(L);
     aisim_l_targets_register(L);
     aisim_l_router_register(L);
+    aisim_l_workload_register(L);
+    aisim_l_session_register(L);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");
     return 1;

@@ -165,6 +165,19 @@ static void push_note(lua_State *L, const aisim_l_sim *s, const char *kind, uint
     lua_remove(L, -2);
 }
 
+/* Of the request itself, else arrival + what its workload says for the class. */
+static void push_deadline(lua_State *L, const aisim_l_sim *s, const aisim_request *q)
+{
+    push_note(L, s, "deadlines", q->id);
+    if (!lua_isnil(L, -1) || !s->has_class_deadlines) {
+        return;
+    }
+    aisim_l_push_ref_table(L, s, "class_deadlines");
+    if (lua_rawgeti(L, -1, q->class_id) == LUA_TNUMBER) {
+        lua_pushnumber(L, aisim_ms_from_ns(q->arrival_ns) + lua_tonumber(L, -1));
+    }
+}
+
 static void push_field(lua_State *L, aisim_l_sim *s, const aisim_request *q, field f)
 {
     aisim_rank_view view;
@@ -213,7 +226,7 @@ static void push_field(lua_State *L, aisim_l_sim *s, const aisim_request *q, fie
         push_time(L, q->first_token_ns);
         return;
     case F_deadline_ms:
-        push_note(L, s, "deadlines", q->id);
+        push_deadline(L, s, q);
         return;
     case F_preemptions:
         lua_pushinteger(L, q->preemptions);

@@ -26,106 +26,104 @@ typedef struct l_router {
 
 /* ---- errors -------------------------------------------------------------------------------- */
 
-/* Pops the message "router 'x' returned …" and aborts with the place where pick was written. */
-static uint32_t refuse(l_router *r, const aisim_request *request, aisim_error *err)
+/* "router 'x' returned WHAT at t=… for request …; HINT" with the place where pick was written. The
+ * caller restores the stack. */
+static uint32_t refuse(l_router *r, const aisim_request *request, const char *what,
+                       const char *hint, aisim_error *err)
 {
     lua_State *L = r->s->L;
     char t[40];
     lua_rawgeti(L, r->s->refs, r->pick);
     aisim_l_where_function(L, -1);
     lua_pushfstring(L, "%s: router '%s' returned %s at t=%s ms for request %d; %s",
-                    lua_tostring(L, -1), r->name, lua_tostring(L, -4),
-                    aisim_l_format_ms(t, aisim_sim_now(r->s->sim)), (int)request->id,
-                    lua_tostring(L, -3));
+                    lua_tostring(L, -1), r->name, what,
+                    aisim_l_format_ms(t, aisim_sim_now(r->s->sim)), (int)request->id, hint);
     aisim_fail(err, AISIM_ECALLBACK, "%s", lua_tostring(L, -1));
     aisim_l_abort(r->s, L);
-    lua_pop(L, 4);
     return AISIM_NONE;
 }
 
-static uint32_t refuse_choice(l_router *r, const aisim_request *request, uint32_t n,
+static uint32_t refuse_choice(l_router *r, const aisim_request *request, int value, uint32_t n,
                               aisim_error *err)
 {
-    lua_State *L = r->s->L; /* the returned value is on top */
-    if (lua_type(L, -1) == LUA_TNUMBER || lua_type(L, -1) == LUA_TSTRING) {
-        luaL_tolstring(L, -1, NULL);
-    } else {
-        lua_pushfstring(L, "a %s", luaL_typename(L, -1));
-    }
-    lua_remove(L, -2);
-    lua_pushfstring(L, "candidates are 1..%d (return nil to queue)", (int)n);
-    return refuse(r, request, err);
+    lua_State *L = r->s->L;
+    int type = lua_type(L, value);
+    const char *what = type == LUA_TNUMBER || type == LUA_TSTRING
+                           ? luaL_tolstring(L, value, NULL)
+                           : lua_pushfstring(L, "a %s", luaL_typename(L, value));
+    const char *hint = lua_pushfstring(L, "candidates are 1..%d (return nil to queue)", (int)n);
+    return refuse(r, request, what, hint, err);
 }
 
 /* ---- choosing ------------------------------------------------------------------------------ */
 
-/* The weights are on top of the stack; popped. */
-static uint32_t draw(l_router *r, const aisim_request *request, uint32_t n, aisim_error *err)
+static double weight_at(lua_State *L, int list, uint32_t i)
+{
+    int is_number;
+    lua_rawgeti(L, list, (lua_Integer)i + 1);
+    double weight = lua_tonumberx(L, -1, &is_number);
+    lua_pop(L, 1);
+    return is_number ? weight : (double)NAN;
+}
+
+/* Draws a candidate with the weights of the list. */
+static uint32_t draw(l_router *r, const aisim_request *request, int list, uint32_t n,
+                     aisim_error *err)
 {
     lua_State *L = r->s->L;
     double sum = 0.0;
     for (uint32_t i = 0; i < n; i++) {
-        int is_number;
-        lua_rawgeti(L, -1, (lua_Integer)i + 1);
-        double weight = lua_tonumberx(L, -1, &is_number);
-        if (!is_number || !isfinite(weight) || weight < 0.0) {
-            lua_pushfstring(L, "weight %s of candidate %d", luaL_tolstring(L, -1, NULL),
-                            (int)i + 1);
-            lua_insert(L, -4);
-            lua_pop(L, 3);
-            lua_pushliteral(L, "weights are finite numbers >= 0");
-            return refuse(r, request, err);
+        double weight = weight_at(L, list, i);
+        if (!isfinite(weight) || weight < 0.0) {
+            lua_rawgeti(L, list, (lua_Integer)i + 1);
+            const char *what = lua_pushfstring(L, "weight %s for candidate %d",
+                                               lua_type(L, -1) == LUA_TNUMBER && isnan(weight)
+                                                   ? "nan"
+                                                   : luaL_tolstring(L, -1, NULL),
+                                               (int)i + 1);
+            return refuse(r, request, what, "weights are finite numbers >= 0", err);
         }
         sum += weight;
-        lua_pop(L, 1);
     }
     if (!(sum > 0.0) || !isfinite(sum)) {
-        lua_pop(L, 1);
-        lua_pushliteral(L, "weights that add up to nothing");
-        lua_pushliteral(L, "one of them must be > 0 (return nil to queue)");
-        return refuse(r, request, err);
+        return refuse(r, request, "weights without a finite sum > 0",
+                      "one of them must be > 0 (return nil to queue)", err);
     }
     double x = aisim_rng_unit(&r->rng) * sum;
-    uint32_t choice = 0;
+    double seen = 0.0;
     uint32_t last = 0;
-    for (double seen = 0.0; choice < n; choice++) {
-        lua_rawgeti(L, -1, (lua_Integer)choice + 1);
-        double weight = lua_tonumber(L, -1);
-        lua_pop(L, 1);
-        last = weight > 0.0 ? choice : last;
+    for (uint32_t i = 0; i < n; i++) {
+        double weight = weight_at(L, list, i);
         seen += weight;
-        if (weight > 0.0 && x < seen) {
-            break;
+        if (weight > 0.0) {
+            last = i;
+            if (x < seen) {
+                return i;
+            }
         }
     }
-    lua_pop(L, 1);
-    return choice < n ? choice : last;
+    return last; /* rounding left none */
 }
 
-static uint32_t choose(l_router *r, const aisim_request *request, uint32_t n, aisim_error *err)
+/* value: index or nil; value + 1: weights or nil */
+static uint32_t choose(l_router *r, const aisim_request *request, int value, uint32_t n,
+                       aisim_error *err)
 {
-    lua_State *L = r->s->L; /* index or nil, weights or nil */
-    if (lua_isnil(L, -2)) {
-        lua_remove(L, -2);
-        if (lua_istable(L, -1)) {
-            return draw(r, request, n, err);
+    lua_State *L = r->s->L;
+    if (lua_isnil(L, value)) {
+        if (lua_isnil(L, value + 1)) {
+            return AISIM_NONE;
         }
-        bool queue = lua_isnil(L, -1);
-        if (!queue) {
-            return refuse_choice(r, request, n, err);
-        }
-        lua_pop(L, 1);
-        return AISIM_NONE;
+        return lua_istable(L, value + 1) ? draw(r, request, value + 1, n, err)
+                                         : refuse_choice(r, request, value + 1, n, err);
     }
-    lua_pop(L, 1);
-    int is_integer;
-    lua_Integer i =
-        lua_type(L, -1) == LUA_TNUMBER ? lua_tointegerx(L, -1, &is_integer) : (is_integer = 0);
-    if (!is_integer || i < 1 || i > (lua_Integer)n) {
-        return refuse_choice(r, request, n, err);
+    int is_integer = 0;
+    lua_Integer i = 0;
+    if (lua_type(L, value) == LUA_TNUMBER) {
+        i = lua_tointegerx(L, value, &is_integer);
     }
-    lua_pop(L, 1);
-    return (uint32_t)i - 1;
+    return is_integer && i >= 1 && i <= (lua_Integer)n ? (uint32_t)i - 1
+                                                       : refuse_choice(r, request, value, n, err);
 }
 
 static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request,
@@ -152,7 +150,7 @@ static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request
     lua_settop(L, top + 1 + (n > 0 ? n : 0));
     uint32_t choice = AISIM_NONE;
     if (aisim_l_call(s, outer, n, 2)) {
-        choice = choose(r, request, targets->n, err);
+        choice = choose(r, request, top + 1, targets->n, err);
         if (choice != AISIM_NONE) {
             *overlap = aisim_l_targets_overlap(r->targets, choice);
         }

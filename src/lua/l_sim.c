@@ -189,6 +189,7 @@ static int sim_gc(lua_State *L)
     aisim_l_hooks_free(s);
     aisim_l_timers_free(s);
     aisim_l_cluster_free(s);
+    aisim_l_sessions_free(s);
     aisim_free(s->name);
     s->name = NULL;
     return 0;
