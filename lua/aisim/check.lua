@@ -144,31 +144,38 @@ function M.value(where, value, spec)
   return KINDS[spec[1]](value, spec, where)
 end
 
+local order = setmetatable({}, { __mode = "k" }) -- fields -> sorted names
+
 --- Reads an option table: unknown keys, kinds, ranges, defaults.
 -- A field spec is { kind, default =, required =, min =, above =, max =, finite =, one_of =, read = };
 -- read(value, where) replaces the reader of the kind.
 ---@param where string
 ---@param options any
----@param fields table<string, table>
+---@param fields table<string, table>    a constant of the caller: its order is remembered
 ---@return table   fresh, with defaults filled in
 function M.options(where, options, fields)
   if options == nil then options = {} end
   if type(options) ~= "table" then fail("%s: table of options expected, got %s", where, type(options)) end
   M.keys(where, options, fields)
+  local names = order[fields]
+  if not names then
+    names = M.sorted(fields)
+    order[fields] = names
+  end
   local out = {}
-  for _, name in ipairs(M.sorted(fields)) do
+  for i = 1, #names do
+    local name = names[i]
     local spec, value = fields[name], options[name]
-    local place = where .. "." .. name
     if value == nil then
       if spec.required then
         local kind = spec.expected or spec[1]
-        fail("%s: %s expected, got nil", place, kind == "ms" and "time in ms" or kind)
+        fail("%s.%s: %s expected, got nil", where, name, kind == "ms" and "time in ms" or kind)
       end
       out[name] = spec.default
     elseif spec.read then
-      out[name] = spec.read(value, place)
+      out[name] = spec.read(value, where .. "." .. name)
     else
-      out[name] = KINDS[spec[1]](value, spec, place)
+      out[name] = KINDS[spec[1]](value, spec, where .. "." .. name)
     end
   end
   return out
