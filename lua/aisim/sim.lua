@@ -99,7 +99,8 @@ function M:pool(options)
     check.fail("pool.engine: table of engine options expected, got %s", type(options.engine))
   end
   local name = options.name or (options.role == "aggregated" and "main" or options.role)
-  return self:pool_(name, options.role, options.workers, options.engine)
+  local engine, functions = require("aisim.timing").split(options.engine)
+  return self:pool_(name, options.role, options.workers, engine, functions)
 end
 
 local ROUTER <const> = {
@@ -193,7 +194,9 @@ local S = {}
 --- A new simulation.
 function S.new(options)
   options = check.options("aisim.new", options, M_NEW)
-  return core.sim(options.seed, options.name)
+  local sim = core.sim(options.seed, options.name)
+  if options.overrides then sim:overrides_(options.overrides) end
+  return sim
 end
 
 return S

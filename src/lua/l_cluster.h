@@ -12,12 +12,21 @@ typedef struct aisim_l_pool_info {
     char *name;
     uint32_t first_worker, workers; /**< global, from 0 */
     uint32_t first_rank, ranks;
+    aisim_role role;
+    char *line;   /**< "8 × qwen3-32b on h200_sxm, tp 2, 24310 blocks of 16 (auto)" */
+    char *timing; /**< "default", "fixed", …, "function" */
+    double gpus;  /**< of one worker */
+    uint64_t blocks, batched_tokens; /**< of one rank */
+    int machine;                     /**< refs */
 } aisim_l_pool_info;
 
 typedef struct aisim_l_cluster {
     AISIM_ARRAY(aisim_l_pool_info) pools;
-    int admission; /**< refs: function, LUA_NOREF = none */
+    AISIM_ARRAY(void *) timing_functions; /**< contexts of models written in Lua (l_timing.c) */
+    int admission;                        /**< refs: function, LUA_NOREF = none */
 } aisim_l_cluster;
+
+void aisim_l_timing_functions_free(aisim_l_cluster *cluster);
 
 /** The cluster of a simulation, created at first use. */
 aisim_l_cluster *aisim_l_cluster_of(aisim_l_sim *s);

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "aisim/sim.h"
+#include "lua/l_base.h"
 
 /** What is being called, for the context line of an error. */
 typedef struct aisim_l_site {
@@ -75,19 +76,6 @@ typedef struct aisim_l_sim {
 } aisim_l_sim;
 
 /* ---- errors (l_error.c) -------------------------------------------------------------------- */
-
-/** Raises "file:line: text" with the position of the nearest script frame (frames of the aisim
- *  library are skipped). printf-like with the conversions of lua_pushfstring. */
-int aisim_l_fail(lua_State *L, const char *format, ...);
-
-/** Raises an engine error: its own position if it has one, else that of the script. */
-int aisim_l_raise(lua_State *L, const aisim_error *err);
-
-/** Pushes "file:line: " of the nearest script frame, "" if there is none. */
-void aisim_l_where(lua_State *L);
-
-/** Pushes "file:line" of where the function at index was written. */
-void aisim_l_where_function(lua_State *L, int index);
 
 /** Pops the error value on L and pushes its text + context + traceback of the script frames of
  *  `from`. */
@@ -207,31 +195,7 @@ void aisim_l_targets_register(lua_State *L);
 void aisim_l_router_register(lua_State *L);
 void aisim_l_workload_register(lua_State *L);
 void aisim_l_session_register(lua_State *L);
-
-/** Creates the metatable of a class: __name, __metatable, __tostring, __gc (both NULL allowed) and
- *  `methods` as __index unless index is given, which then gets the methods table as upvalue 1. The
- *  methods table is also left in module.methods[name] for the Lua side to extend. Pops nothing. */
-typedef struct aisim_l_class {
-    const char *name;        /**< "aisim.Sim" */
-    const luaL_Reg *methods; /**< NULL allowed */
-    lua_CFunction index;     /**< NULL = methods table */
-    lua_CFunction newindex;  /**< NULL = none */
-    lua_CFunction tostring;  /**< NULL = none */
-    lua_CFunction gc;        /**< NULL = none */
-} aisim_l_class;
-void aisim_l_class_register(lua_State *L, const aisim_l_class *class_);
-
-/** Adds methods to a registered class; the module table is on top of the stack. */
-void aisim_l_extend(lua_State *L, const char *name, const luaL_Reg *methods);
-
-/** Pushes " (did you mean 'x'?)" for a name that is no key of the table at names, or "". */
-void aisim_l_push_hint(lua_State *L, const char *name, int names);
-
-/** Raises "what: unknown field 'key' (did you mean …)": key at 2, known names = keys of names. */
-int aisim_l_unknown_field(lua_State *L, int names, const char *what);
-
-/** The userdata at index if its metatable is the class's, else NULL. */
-void *aisim_l_test(lua_State *L, int index, const char *name);
-void *aisim_l_check(lua_State *L, int index, const char *name);
+void aisim_l_timing_register(lua_State *L);
+void aisim_l_engine_register(lua_State *L);
 
 #endif

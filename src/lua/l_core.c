@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "config/number.h"
+#include "lua/l_model.h"
 
 #if defined(__GNUC__)
 #define AISIM_L_EXPORT __attribute__((visibility("default")))
@@ -165,6 +166,9 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_router_register(L);
     aisim_l_workload_register(L);
     aisim_l_session_register(L);
+    aisim_l_model_register(L);
+    aisim_l_timing_register(L);
+    aisim_l_engine_register(L);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");
     return 1;

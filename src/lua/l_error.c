@@ -216,12 +216,21 @@ static int l_library(lua_State *L)
     return 0;
 }
 
+/* core.folder() -> folder of the library ending in "/", nil when it is embedded */
+static int l_folder(lua_State *L)
+{
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &library_key) != LUA_TSTRING ||
+        strcmp(lua_tostring(L, -1), "@aisim/") == 0) {
+        return 0;
+    }
+    lua_pushstring(L, lua_tostring(L, -1) + 1);
+    return 1;
+}
+
 void aisim_l_error_register(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"where", l_where},
-                                         {"fail", l_fail},
-                                         {"traceback", l_traceback},
-                                         {"library", l_library},
-                                         {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"where", l_where},         {"fail", l_fail},
+                                         {"traceback", l_traceback}, {"library", l_library},
+                                         {"folder", l_folder},       {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

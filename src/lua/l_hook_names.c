@@ -238,11 +238,7 @@ int aisim_l_hook_scalars(const aisim_event *event, const char *reason,
         out[3] = integer(event->u.tokens.n);
         out[4] = integer(q->generated);
         return 5;
-    case EV(TRANSFER_START):
-    case EV(TRANSFER_END):
-    case EV(GAP):
-    case EV(KV_LEVEL):
-    case AISIM_EV_COUNT:
+    default: /* internal events have no hook */
         break;
     }
     return 1;

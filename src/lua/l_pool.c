@@ -30,8 +30,11 @@ void aisim_l_cluster_free(aisim_l_sim *s)
     aisim_l_cluster *c = s->cluster;
     for (uint32_t i = 0; c != NULL && i < c->pools.len; i++) {
         aisim_free(c->pools.data[i].name);
+        aisim_free(c->pools.data[i].line);
+        aisim_free(c->pools.data[i].timing);
     }
     if (c != NULL) {
+        aisim_l_timing_functions_free(c);
         aisim_array_free(&c->pools);
         aisim_free(c);
         s->cluster = NULL;
@@ -275,6 +278,10 @@ static int pool_index(lua_State *L)
         lua_pushinteger(L, pool->ranks);
         return 1;
     }
+    if (strcmp(key, "blocks") == 0) {
+        lua_pushinteger(L, (lua_Integer)pool->blocks);
+        return 1;
+    }
     l_sums sums = {0};
     for (uint32_t i = 0; i < pool->workers; i++) {
         add_ranks(s, pool->first_worker + i, &sums);
@@ -310,14 +317,15 @@ static int pool_tostring(lua_State *L)
     return 1;
 }
 
-/* core sim:pool_(name, role, workers, engine) -> pool */
+/* core sim:pool_(name, role, workers, engine, timing functions or nil) -> pool */
 static int sim_pool(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
     aisim_l_pool_info info = {.first_worker = aisim_sim_workers(s->sim),
                               .first_rank = aisim_sim_ranks(s->sim)};
     const char *name = luaL_checkstring(L, 2);
-    uint32_t index = aisim_l_engine_add(L, s, name, luaL_checkstring(L, 3), 4, 5);
+    lua_settop(L, 6);
+    uint32_t index = aisim_l_engine_add(L, s, name, luaL_checkstring(L, 3), 4, 5, 6, &info);
     info.name = aisim_strdup(name);
     info.workers = aisim_sim_workers(s->sim) - info.first_worker;
     info.ranks = aisim_sim_ranks(s->sim) - info.first_rank;
@@ -331,6 +339,27 @@ static int sim_pool_number(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_sim(L, 1);
     lua_pushinteger(L, (lua_Integer)aisim_l_check_pool(L, s, 2) + 1);
+    return 1;
+}
+
+/* core sim:pools_() -> list of {line=, timing=, workers=, gpus=}: what the screen says */
+static int sim_pools(lua_State *L)
+{
+    const aisim_l_cluster *c = aisim_l_cluster_of(aisim_l_check_sim(L, 1));
+    lua_createtable(L, (int)c->pools.len, 0);
+    for (uint32_t i = 0; i < c->pools.len; i++) {
+        const aisim_l_pool_info *pool = &c->pools.data[i];
+        lua_createtable(L, 0, 4);
+        lua_pushstring(L, pool->line);
+        lua_setfield(L, -2, "line");
+        lua_pushstring(L, pool->timing);
+        lua_setfield(L, -2, "timing");
+        lua_pushinteger(L, pool->workers);
+        lua_setfield(L, -2, "workers");
+        lua_pushnumber(L, pool->gpus);
+        lua_setfield(L, -2, "gpus");
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
     return 1;
 }
 
@@ -369,10 +398,12 @@ void aisim_l_pool_register(lua_State *L)
     aisim_l_class_register(L, &worker_class);
     aisim_l_class_register(L, &pool_class);
     add_figure_names(L, WORKER, (const char *const[]){"id", "state", "ranks", "pool", NULL});
-    add_figure_names(L, AISIM_L_POOL, (const char *const[]){"name", "workers", "ranks", NULL});
+    add_figure_names(L, AISIM_L_POOL,
+                     (const char *const[]){"name", "workers", "ranks", "blocks", NULL});
     aisim_l_extend(L, "aisim.Sim",
                    (const luaL_Reg[]){{"pool_", sim_pool},
                                       {"pool_number_", sim_pool_number},
                                       {"ranks_", sim_ranks},
+                                      {"pools_", sim_pools},
                                       {NULL, NULL}});
 }

@@ -342,6 +342,18 @@ static int sim_stats(lua_State *L)
     return 4;
 }
 
+/* core sim:overrides_(list of {key=, value=, flag=}): --set flags of the configuration, kept by
+ * reference; sim:pool marks those it used */
+static int sim_overrides(lua_State *L)
+{
+    aisim_l_sim *s = aisim_l_check_sim(L, 1);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    aisim_l_push_refs(L, s);
+    lua_pushvalue(L, 2);
+    lua_setfield(L, -2, "overrides");
+    return 0;
+}
+
 /* core.interrupt_flag(lightuserdata): what a signal handler sets to end runs */
 static int l_interrupt_flag(lua_State *L)
 {
@@ -355,9 +367,10 @@ void aisim_l_sim_register(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"sim", l_new}, {"interrupt_flag", l_interrupt_flag}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"now", sim_now},  {"stop_", sim_stop},
-                                       {"run_", sim_run}, {"stats_", sim_stats},
-                                       {"close", sim_gc}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"now", sim_now},      {"stop_", sim_stop},           {"run_", sim_run},
+        {"stats_", sim_stats}, {"overrides_", sim_overrides}, {"close", sim_gc},
+        {NULL, NULL}};
     static const aisim_l_class class_ = {SIM, methods, sim_index, NULL, sim_tostring, sim_gc};
     lua_newtable(L);
     lua_createtable(L, 0, 1);

@@ -39,6 +39,11 @@ static guard *push_guard(lua_State *L)
     return g;
 }
 
+aisim_value **aisim_l_push_slot(lua_State *L)
+{
+    return &push_guard(L)->tree;
+}
+
 /* "file:line: " -> source and mark */
 static aisim_mark mark_of_call(lua_State *L, guard *g)
 {

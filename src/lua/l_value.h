@@ -12,6 +12,9 @@
  *  @return a tree owned by the caller */
 aisim_value *aisim_l_to_value(lua_State *L, int index, const aisim_l_sim *s);
 
+/** Pushes an object that frees the tree stored in it, if any. @return where to store it */
+aisim_value **aisim_l_push_slot(lua_State *L);
+
 /** Pushes a tree as tables. FOREIGN values become the anchored object (s NULL: their type name). */
 void aisim_l_push_value(lua_State *L, const aisim_value *value, const aisim_l_sim *s);
 
