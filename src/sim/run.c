@@ -233,6 +233,37 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
     return AISIM_OK;
 }
 
+/* Requests that have arrived and are still live, by id: their scheduler events count. */
+static void show_unfinished(aisim_sim *sim)
+{
+    if (!aisim_wanted(&sim->engine.observers, AISIM_EV_UNFINISHED)) {
+        return;
+    }
+    AISIM_ARRAY(uint32_t) live = {0};
+    for (uint32_t slot = 0; slot < sim->engine.requests.slots; slot++) {
+        const aisim_request *r = sim_request(sim, slot);
+        if (r->state != AISIM_REQ_DONE && r->arrival_ns <= sim->now_ns) {
+            aisim_array_push(&live, slot);
+        }
+    }
+    uint32_t last = 0;
+    for (uint32_t n = 0; n < live.len; n++) {
+        uint32_t best = AISIM_NONE;
+        for (uint32_t i = 0; i < live.len; i++) {
+            uint32_t id = sim_request(sim, live.data[i])->id;
+            if (id > last && (best == AISIM_NONE || id < sim_request(sim, best)->id)) {
+                best = live.data[i];
+            }
+        }
+        const aisim_request *r = sim_request(sim, best);
+        aisim_event event = {
+            .type = AISIM_EV_UNFINISHED, .rank = r->rank, .t_ns = sim->now_ns, .request = r};
+        last = r->id;
+        aisim_emit(&sim->engine.observers, &event);
+    }
+    aisim_array_free(&live);
+}
+
 aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, aisim_error *err)
 {
     AISIM_CHECK(!sim->running);
@@ -250,6 +281,7 @@ aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, ais
         sim_apply_changes(sim);
     }
     aisim_status status = loop(sim, options, err);
+    show_unfinished(sim);
     show(sim, AISIM_EV_RUN_END);
     aisim_check_context_set(previous);
     sim->running = false;
