@@ -52,8 +52,7 @@ local function script_frames(level)
     local info = debug.getinfo(level, "Sln")
     if not info then return frames end
     if not is_library(info) then
-      local what = info.name and ("in %s '%s'"):format(info.namewhat ~= "" and info.namewhat or "function", info.name)
-        or info.what == "main" and "in main chunk"
+      local what = info.what == "main" and "in main chunk" or info.name and ("in function '%s'"):format(info.name)
         or ("in function <%s:%d>"):format(info.short_src, info.linedefined)
       frames[#frames + 1] = ("%s:%d: %s"):format(info.short_src, info.currentline, what)
     end
@@ -82,10 +81,7 @@ end
 
 --- Does the list of frames say more than the position in front of the message?
 local function worth_showing(fault)
-  if #fault.frames == 0 then return false end
-  if #fault.frames > 1 then return true end
-  local place = fault.frames[1]:match("^(.-:%d+):")
-  return place and fault.message:sub(1, #place + 1) ~= place .. ":"
+  return #fault.frames > 1 or #fault.frames == 1 and not fault.message:find("^[^\n:]+:%d+: ")
 end
 
 --- The lines for the user.
