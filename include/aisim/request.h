@@ -43,6 +43,19 @@ const char *aisim_end_reason_text(aisim_end_reason reason);
 /** In what part of the run the request was issued; only profile requests are measured. */
 typedef enum { AISIM_PHASE_PROFILE, AISIM_PHASE_PRIMER, AISIM_PHASE_WARMUP } aisim_phase;
 
+/** What a request owns of its rank's KV cache (spec/engine.md §9). Blocks are not listed: the
+ * leading `published` ones are found through the content path, the rest are anonymous. */
+typedef struct aisim_lease {
+    uint32_t run;       /**< content: leaf run of prompt + output */
+    uint32_t allocated; /**< A, tokens with storage */
+    uint32_t published; /**< leading blocks owned through the prefix index */
+    uint32_t opaque;    /**< q, look-ahead blocks that belong to no entry yet (E-K3) */
+    uint32_t owner;     /**< slot of the request, names its duplicates */
+    uint32_t state;     /**< record of its recurrent state, AISIM_NONE = none */
+} aisim_lease;
+
+#define AISIM_NO_CLIENT UINT16_MAX
+
 typedef struct aisim_request {
     uint64_t cookie;        /**< free for whoever issued it */
     int64_t arrival_ns;     /**< the client sends it */
@@ -55,28 +68,25 @@ typedef struct aisim_request {
     int64_t stall_ns;         /**< preemption to re-admission, summed */
     uint32_t id;              /**< 1, 2, … in order of creation */
     uint32_t ordinal;         /**< arrival ordinal at its rank's scheduler (E-L2) */
-    uint32_t run;             /**< content: leaf run of prompt + output */
-    uint32_t prompt_tokens;   /**< P */
-    uint32_t output_tokens;   /**< O, requested */
-    uint32_t generated;       /**< G */
-    uint32_t computed;        /**< C */
-    uint32_t allocated;       /**< A, tokens */
-    uint32_t first_reused;    /**< tokens reused at first admission (E-L4) */
-    uint32_t max_reused;      /**< maximum over admissions, prompt tokens */
-    uint32_t host_reused;     /**< part of first_reused that came from the host tier */
-    uint32_t recomputed;      /**< tokens computed again after preemptions */
+    aisim_lease lease;
+    uint32_t prompt_tokens; /**< P */
+    uint32_t output_tokens; /**< O, requested */
+    uint32_t generated;     /**< G */
+    uint32_t computed;      /**< C */
+    uint32_t computed_high; /**< largest C before a preemption: below it work is done again */
+    uint32_t first_reused;  /**< tokens reused at first admission (E-L4) */
+    uint32_t max_reused;    /**< maximum over admissions, prompt tokens */
+    uint32_t host_reused;   /**< part of first_reused that came from the host tier */
+    uint32_t recomputed;    /**< tokens computed again after preemptions */
     uint32_t admissions;
     uint32_t preemptions;
-    uint32_t published_blocks; /**< leading blocks owned through the prefix index */
-    uint32_t opaque_blocks;    /**< q, look-ahead blocks (E-K3) */
-    uint32_t position;         /**< in the waiting heap or the running list */
-    uint32_t plan_entry;       /**< entry of the pass in flight, AISIM_NONE = not scheduled in it */
-    uint32_t rank;             /**< global rank index from 0, AISIM_NONE = not placed */
-    uint32_t client;           /**< index of the issuing client, AISIM_NONE = none */
-    uint32_t session;          /**< session number, 0 = none */
-    uint32_t turn;
+    uint32_t position;   /**< in the waiting heap or the running list */
+    uint32_t rank;       /**< global rank index from 0, AISIM_NONE = not placed */
+    uint32_t session;    /**< session number, 0 = none */
     uint32_t generation; /**< of this slot */
     int32_t priority;    /**< smaller = more urgent */
+    uint16_t client;     /**< index of the issuing client, AISIM_NO_CLIENT = none */
+    uint16_t turn;       /**< of its session, from 0 */
     uint16_t class_id;   /**< traffic class, index into the simulation's class names */
     uint8_t state;       /**< aisim_request_state */
     uint8_t phase;       /**< aisim_phase */

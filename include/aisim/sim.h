@@ -149,7 +149,8 @@ typedef struct aisim_submit {
     uint32_t client; /**< who hears of the end, AISIM_NONE = nobody */
     uint64_t cookie; /**< for the client */
     uint32_t pool;
-    uint32_t session, turn;
+    uint32_t session;
+    uint16_t turn;
     uint16_t class_id;
     uint8_t phase; /**< aisim_phase */
     uint8_t flags; /**< AISIM_REQF_NO_READ */
@@ -179,7 +180,7 @@ typedef struct aisim_client {
         aisim_sim *sim);         /**< at the begin of the run, in order of addition; NULL allowed */
     void (*free)(void *context); /**< NULL allowed */
 } aisim_client;
-uint32_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client);
+uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client);
 
 /** Index of a traffic class name, added if new ("" = 0). */
 uint16_t aisim_sim_class(aisim_sim *sim, const char *name);

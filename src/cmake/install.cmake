@@ -1,0 +1,27 @@
+# Where things go: bin/aisim, lib/lua/5.4/aisim/core.so and share/lua/5.4/aisim (where a stock lua5.4
+# of the same prefix looks), lib/libaisim.a + include/aisim + aisim.pc, share/aisim/{scenarios,examples}.
+set(lua_share ${CMAKE_INSTALL_DATADIR}/lua/5.4)
+set(lua_lib lib/lua/5.4) # Lua's own rule: no multiarch part in it
+
+foreach(target aisim aisim_module)
+  if(TARGET ${target})
+    install(TARGETS ${target} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} LIBRARY DESTINATION ${lua_lib}/aisim)
+  endif()
+endforeach()
+install(TARGETS aisim_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY include/aisim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+file(RELATIVE_PATH prefix_from_pc /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
+configure_file(src/cmake/aisim.pc.in aisim.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/aisim.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(pair "lua/aisim|${lua_share}" "scenarios|${CMAKE_INSTALL_DATADIR}/aisim" "examples|${CMAKE_INSTALL_DATADIR}/aisim")
+  string(REPLACE "|" ";" pair "${pair}")
+  list(GET pair 0 folder)
+  list(GET pair 1 destination)
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${folder})
+    install(DIRECTORY ${folder} DESTINATION ${destination})
+  endif()
+endforeach()
+file(GLOB man_pages CONFIGURE_DEPENDS src/cli/*.1)
+if(man_pages)
+  install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()

@@ -1,0 +1,95 @@
+/* extent.h - resident blocks of one rank in extents: index, reference counts and LRU order (A4).
+ *
+ * An *extent* is a stretch of consecutive blocks [first, first + count) of one content run that are
+ * in the same state: the same number of references, and, with none, consecutive places in the LRU
+ * order. Block by block it means exactly the list of spec/engine.md §7:
+ *
+ *   - refs > 0: cached and active. refs = 0: inactive, the extent is linked into the LRU list.
+ *   - Inside an inactive extent the deepest block is evicted first, because owners release tail
+ *     first (E-B4). Evicting x blocks trims the deep end of the list's head.
+ *   - Primaries of a run form a sorted list without overlap; that list is the index (one run, one
+ *     block index = one identity, no hashing). Further copies of the same blocks (E-B6) are
+ *     *duplicates*: a list per run in order of age, each with the slot of the request that owns it.
+ *   - Neighbours in the same state are merged, so a run rarely has more than two or three extents.
+ *
+ * Checkpoints of recurrent states use the same extents (kind STATE, see kv/state.h).
+ *
+ * Each extent holds one reference to its content run. All operations are O(extents touched).
+ */
+#ifndef AISIM_KV_EXTENT_H
+#define AISIM_KV_EXTENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "aisim/content.h"
+#include "base/array.h"
+#include "base/map.h"
+
+typedef enum { AISIM_EXTENT_PRIMARY, AISIM_EXTENT_DUPLICATE, AISIM_EXTENT_FREE } aisim_extent_kind;
+
+typedef struct aisim_extent {
+    uint32_t run;
+    uint32_t first, count;       /* blocks */
+    uint32_t refs;               /* leases that hold all of these blocks */
+    uint32_t lru_prev, lru_next; /* refs = 0 */
+    uint32_t prev, next;         /* of the same run: by block (primaries), by age (duplicates) */
+    uint32_t owner;              /* duplicates: slot of the owner, AISIM_NONE once released */
+    aisim_extent_kind kind;
+} aisim_extent;
+
+typedef struct aisim_extent_head {
+    uint32_t first, last;    /* primaries */
+    uint32_t oldest, newest; /* duplicates */
+} aisim_extent_head;
+
+typedef struct aisim_extents {
+    aisim_content *content;
+    AISIM_ARRAY(aisim_extent) slots;
+    AISIM_ARRAY(aisim_extent_head) heads; /* by content run */
+    uint32_t free_slot;
+    uint32_t lru_first, lru_last; /* head = next victim */
+    uint64_t inactive;            /* blocks in the LRU list */
+    uint32_t generation;          /* changes with every lookup-relevant change */
+} aisim_extents;
+
+/** Blocks [first, first + count) of the run whose last copy went, or that were withdrawn. */
+typedef void (*aisim_extent_gone_fn)(void *context, uint32_t run, uint32_t first, uint32_t count,
+                                     bool last_copy);
+
+void aisim_extents_init(aisim_extents *set, aisim_content *content);
+void aisim_extents_deinit(aisim_extents *set);
+
+/** Residency of blocks [first, end) of the run: how many from `first` on are there without a gap,
+ *  and how many of those are active. */
+uint32_t aisim_extents_match(const aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
+                             uint32_t *active);
+
+/** One more reference to the primaries of [first, end), which must all be resident (E-B5). */
+void aisim_extents_hold(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end);
+
+/** The owner gives [first, end) back, deepest block first (E-B3, E-B4). */
+void aisim_extents_release(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
+                           uint32_t owner);
+
+/** Indexes [first, end), just computed by the owner, which holds them. Blocks that were already
+ *  visible become duplicates (E-B6).
+ *  @param fresh  called for each stretch that got its first copy, shallow to deep */
+void aisim_extents_publish(
+    aisim_extents *set, uint32_t run, uint32_t first, uint32_t end, uint32_t owner,
+    void (*fresh)(void *context, uint32_t run, uint32_t first, uint32_t count), void *context);
+
+/** Takes back a publication of the owner (E-V3): its copies of [first, end) leave the index without
+ *  entering the LRU list; a duplicate of another request takes the place of a primary.
+ *  @param gone  called for the stretches that lost their only copy */
+void aisim_extents_withdraw(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
+                            uint32_t owner, aisim_extent_gone_fn gone, void *context);
+
+/** Evicts `blocks` blocks from the head of the LRU list (E-B7); there must be that many. */
+void aisim_extents_evict(aisim_extents *set, uint64_t blocks, aisim_extent_gone_fn gone,
+                         void *context);
+
+/** Walks everything and stops the process when an invariant is broken (I12, I13). */
+void aisim_extents_verify(const aisim_extents *set);
+
+#endif

@@ -1,0 +1,302 @@
+/* pool.c - capacity, lookup along content paths, and the life of a lease.
+ *
+ * A path is the chain of runs from the root to a leaf. Run r covers, on that path, the tokens from
+ * its start to the branch position of the run behind it, hence the blocks
+ * [floor(start / b), floor(branch / b)): a block belongs to the run with its last token. */
+#include "kv/pool.h"
+
+#include "base/check.h"
+
+void aisim_pool_init(aisim_pool *pool, aisim_content *content, const aisim_kv_config *config)
+{
+    *pool = (aisim_pool){.block_size = config->block_size,
+                         .blocks = config->blocks,
+                         .free = config->blocks,
+                         .prefix_caching = config->prefix_caching};
+    aisim_extents_init(&pool->extents, content);
+}
+
+void aisim_pool_deinit(aisim_pool *pool)
+{
+    aisim_extents_deinit(&pool->extents);
+    aisim_array_free(&pool->log);
+    aisim_array_free(&pool->path);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+typedef struct log_context {
+    aisim_pool *pool;
+    uint32_t owner;
+    uint32_t event;
+    uint32_t last_end; /* path block behind the last stored stretch, AISIM_NONE = none */
+} log_context;
+
+static void log_fresh(void *context, uint32_t run, uint32_t first, uint32_t count)
+{
+    log_context *c = context;
+    aisim_pool *pool = c->pool;
+    pool->stored_blocks += count;
+    if (!pool->listening) {
+        return;
+    }
+    if (c->last_end != first) {
+        c->event = pool->next_event++; /* E-H7: a visible block in the middle splits the run */
+    }
+    c->last_end = first + count;
+    aisim_kv_log_entry entry = {AISIM_KV_STORED, c->event, run, first, count, c->owner, false};
+    aisim_array_push(&pool->log, entry);
+}
+
+static void log_evicted(void *context, uint32_t run, uint32_t first, uint32_t count, bool last_copy)
+{
+    log_context *c = context;
+    aisim_kv_log_entry entry = {AISIM_KV_EVICTED, c->event, run, first, count,
+                                AISIM_NONE,       last_copy};
+    aisim_array_push(&c->pool->log, entry);
+}
+
+/* A withdrawn stretch leaves the log of this pass: it was never visible. */
+static void unlog_stored(void *context, uint32_t run, uint32_t first, uint32_t count,
+                         bool last_copy)
+{
+    log_context *c = context;
+    aisim_pool *pool = c->pool;
+    if (!last_copy) {
+        return;
+    }
+    pool->stored_blocks -= count;
+    for (uint32_t i = pool->log.len; i-- > 0;) {
+        aisim_kv_log_entry *e = &pool->log.data[i];
+        if (e->kind != AISIM_KV_STORED || e->run != run || e->first >= first + count ||
+            e->first + e->count <= first) {
+            continue;
+        }
+        if (e->first < first) {
+            e->count = first - e->first; /* only the deep end is ever withdrawn */
+        } else {
+            aisim_array_remove(&pool->log, i);
+        }
+    }
+}
+
+/* ---- capacity -------------------------------------------------------------------------------- */
+
+/* E-B2: x blocks, free ones first, then evicted from the LRU head. The caller has checked. */
+static void take(aisim_pool *pool, uint64_t x)
+{
+    uint64_t from_free = x < pool->free ? x : pool->free;
+    pool->free -= from_free;
+    x -= from_free;
+    if (x > 0) {
+        log_context c = {pool, AISIM_NONE, 0, 0};
+        pool->evicted_blocks += x;
+        if (pool->listening) {
+            c.event = pool->next_event++;
+        }
+        aisim_extents_evict(&pool->extents, x, pool->listening ? log_evicted : NULL, &c);
+    }
+}
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+typedef struct segment {
+    uint32_t run;
+    uint32_t first, end; /* blocks */
+} segment;
+
+/* The segment of `run`, a run of some path, when the run behind it branches at token `limit`. */
+static segment segment_of(const aisim_pool *pool, uint32_t run, uint32_t limit)
+{
+    uint32_t start = aisim_content_start(pool->extents.content, run);
+    segment s = {run, start / pool->block_size, limit / pool->block_size};
+    return s;
+}
+
+/* Fills pool->path with the runs from `leaf` up to the root. */
+static void path_of(aisim_pool *pool, uint32_t leaf)
+{
+    pool->path.len = 0;
+    for (uint32_t run = leaf; run != AISIM_NONE;
+         run = aisim_content_parent(pool->extents.content, run)) {
+        aisim_array_push(&pool->path, run);
+    }
+}
+
+/* Segment number i of pool->path, 0 = the leaf. */
+static segment path_segment(const aisim_pool *pool, uint32_t i)
+{
+    uint32_t limit =
+        i == 0 ? UINT32_MAX : aisim_content_start(pool->extents.content, pool->path.data[i - 1]);
+    return segment_of(pool, pool->path.data[i], limit);
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+uint32_t aisim_pool_lookup(aisim_pool *pool, uint32_t run, uint32_t limit_blocks, uint32_t *active)
+{
+    *active = 0;
+    if (!pool->prefix_caching || limit_blocks == 0) {
+        return 0;
+    }
+    path_of(pool, run);
+    uint32_t hit = 0;
+    for (uint32_t i = pool->path.len; i-- > 0 && hit < limit_blocks;) {
+        segment s = path_segment(pool, i);
+        uint32_t end = min_u32(s.end, limit_blocks);
+        if (end <= s.first) {
+            continue;
+        }
+        uint32_t busy;
+        uint32_t found = aisim_extents_match(&pool->extents, s.run, s.first, end, &busy);
+        hit = s.first + found;
+        *active += busy;
+        if (hit < end) {
+            break;
+        }
+    }
+    return hit;
+}
+
+/* ---- leases ---------------------------------------------------------------------------------- */
+
+static void adopt(aisim_pool *pool, const aisim_lease *lease, uint32_t hit_blocks)
+{
+    path_of(pool, lease->run);
+    for (uint32_t i = 0; i < pool->path.len; i++) {
+        segment s = path_segment(pool, i);
+        uint32_t end = min_u32(s.end, hit_blocks);
+        if (end > s.first) {
+            aisim_extents_hold(&pool->extents, s.run, s.first, end);
+        }
+    }
+}
+
+bool aisim_lease_allocate(aisim_pool *pool, aisim_lease *lease, uint32_t target,
+                          uint32_t hit_blocks)
+{
+    uint64_t previous = aisim_pool_blocks(pool, lease->allocated);
+    uint64_t goal = aisim_pool_blocks(pool, target);
+    if (goal <= previous) {
+        lease->allocated = max_u32(lease->allocated, target); /* ownership never shrinks */
+        return true;
+    }
+    uint64_t fresh = goal - previous - hit_blocks;
+    uint32_t bound_opaque = (uint32_t)(fresh < lease->opaque ? fresh : lease->opaque); /* E-K3 */
+    fresh -= bound_opaque;
+    uint64_t idle_hits = 0;
+    if (hit_blocks > 0) {
+        AISIM_CHECK(previous == 0);
+        uint32_t active;
+        uint32_t found = aisim_pool_lookup(pool, lease->run, hit_blocks, &active);
+        AISIM_CHECK(found == hit_blocks);
+        idle_hits = hit_blocks - active;
+    }
+    if (fresh > pool->free + pool->extents.inactive - idle_hits) {
+        return false;
+    }
+    if (hit_blocks > 0) {
+        adopt(pool, lease, hit_blocks);
+        lease->published = hit_blocks;
+    }
+    take(pool, fresh);
+    lease->opaque -= bound_opaque;
+    lease->allocated = target;
+    return true;
+}
+
+bool aisim_lease_reserve_opaque(aisim_pool *pool, aisim_lease *lease, uint32_t n)
+{
+    if (n > pool->free + pool->extents.inactive) {
+        return false;
+    }
+    take(pool, n);
+    lease->opaque += n;
+    return true;
+}
+
+void aisim_lease_publish(aisim_pool *pool, aisim_lease *lease, uint32_t upto)
+{
+    if (!pool->prefix_caching || upto <= lease->published) {
+        return;
+    }
+    log_context c = {pool, lease->owner, 0, AISIM_NONE};
+    /* the common case: everything in the leaf */
+    segment s = segment_of(pool, lease->run, UINT32_MAX);
+    if (lease->published >= s.first) {
+        aisim_extents_publish(&pool->extents, s.run, lease->published, upto, lease->owner,
+                              log_fresh, &c);
+    } else {
+        path_of(pool, lease->run);
+        for (uint32_t i = pool->path.len; i-- > 0;) {
+            s = path_segment(pool, i);
+            uint32_t first = max_u32(s.first, lease->published), end = min_u32(s.end, upto);
+            if (end > first) {
+                aisim_extents_publish(&pool->extents, s.run, first, end, lease->owner, log_fresh,
+                                      &c);
+            }
+        }
+    }
+    lease->published = upto;
+}
+
+void aisim_lease_release(aisim_pool *pool, aisim_lease *lease, uint32_t withdrawn_from)
+{
+    uint64_t owned = aisim_lease_owned(pool, lease);
+    AISIM_CHECK(owned >= lease->published);
+    uint64_t to_free = owned - lease->published; /* opaque and private blocks */
+    uint32_t limit = UINT32_MAX;
+    uint32_t run = lease->run;
+    while (lease->published > 0) {
+        segment s = segment_of(pool, run, limit);
+        uint32_t end = min_u32(s.end, lease->published);
+        if (end > s.first) {
+            uint32_t kept = max_u32(s.first, min_u32(withdrawn_from, end));
+            if (kept < end) {
+                log_context c = {pool, lease->owner, 0, 0};
+                aisim_extents_withdraw(&pool->extents, s.run, kept, end, lease->owner, unlog_stored,
+                                       &c);
+                to_free += end - kept;
+            }
+            if (kept > s.first) {
+                aisim_extents_release(&pool->extents, s.run, s.first, kept, lease->owner);
+            }
+            lease->published = s.first;
+        }
+        limit = aisim_content_start(pool->extents.content, run);
+        run = aisim_content_parent(pool->extents.content, run);
+    }
+    pool->free += to_free;
+    lease->allocated = 0;
+    lease->opaque = 0;
+    pool->extents.generation++;
+}
+
+bool aisim_pool_reset(aisim_pool *pool)
+{
+    if (aisim_pool_active(pool) > 0) {
+        return false;
+    }
+    uint64_t cached = pool->extents.inactive;
+    log_context c = {pool, AISIM_NONE, 0, 0};
+    if (pool->listening && cached > 0) {
+        c.event = pool->next_event++;
+    }
+    aisim_extents_evict(&pool->extents, cached, pool->listening ? log_evicted : NULL, &c);
+    pool->free += cached;
+    return true;
+}
+
+void aisim_pool_verify(const aisim_pool *pool)
+{
+    AISIM_CHECK(pool->free + pool->extents.inactive <= pool->blocks); /* I1 */
+    aisim_extents_verify(&pool->extents);
+}

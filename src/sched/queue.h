@@ -1,0 +1,54 @@
+/* queue.h - the waiting requests of one rank: a heap by key, with removal by request.
+ *
+ * Order (E-V2, E-L2): preempted requests first, the one preempted last in front; then fresh ones by
+ * arrival ordinal. Under `priority`: by (priority, ordinal) throughout. The key is one 64-bit
+ * number, smallest first, so an arrival at the tail costs O(1) (the heap property already holds)
+ * and everything else O(log n). request.position holds the place in the heap. */
+#ifndef AISIM_SCHED_QUEUE_H
+#define AISIM_SCHED_QUEUE_H
+
+#include "aisim/config.h"
+#include "sched/requests.h"
+
+typedef struct aisim_queue_item {
+    uint64_t key;
+    uint32_t slot;
+} aisim_queue_item;
+
+typedef struct aisim_queue {
+    AISIM_ARRAY(aisim_queue_item) heap;
+    uint64_t fronts; /* insertions at the front so far */
+} aisim_queue;
+
+/** Key of a request that arrives or returns: smaller = earlier. */
+uint64_t aisim_queue_key(aisim_queue *queue, const aisim_request *r, aisim_policy policy);
+
+void aisim_queue_push(aisim_queue *queue, aisim_requests *table, uint32_t slot, uint64_t key);
+
+/** Slot of the head, AISIM_NONE when empty. */
+static inline uint32_t aisim_queue_head(const aisim_queue *queue)
+{
+    return queue->heap.len == 0 ? AISIM_NONE : queue->heap.data[0].slot;
+}
+
+/** Removes a request wherever it stands. */
+void aisim_queue_remove(aisim_queue *queue, aisim_requests *table, uint32_t slot);
+
+/** All slots in queue order into out (room for heap.len). O(n log n); for tests and reports. */
+void aisim_queue_sorted(const aisim_queue *queue, uint32_t *out);
+
+void aisim_queue_deinit(aisim_queue *queue);
+
+/** Count, sum and sum of squares of lengths under insertion and removal: exact (E-F1). */
+typedef struct aisim_length_stats {
+    uint64_t count;
+    uint64_t sum;
+    uint64_t squares_low, squares_high; /* 128 bits */
+} aisim_length_stats;
+
+void aisim_length_add(aisim_length_stats *stats, uint64_t length);
+void aisim_length_remove(aisim_length_stats *stats, uint64_t length);
+/** Population variance; 0 when empty. */
+double aisim_length_variance(const aisim_length_stats *stats);
+
+#endif

@@ -1,0 +1,69 @@
+/* requests.c - slots with a free list threaded through the dead records. */
+#include "sched/requests.h"
+
+#include "base/check.h"
+
+void aisim_requests_init(aisim_requests *table)
+{
+    *table = (aisim_requests){.free_slot = AISIM_NONE, .next_id = 1};
+}
+
+void aisim_requests_deinit(aisim_requests *table)
+{
+    aisim_array_free(&table->slots);
+}
+
+uint32_t aisim_requests_take(aisim_requests *table)
+{
+    uint32_t slot = table->free_slot;
+    if (slot == AISIM_NONE) {
+        slot = table->slots.len;
+        aisim_array_push(&table->slots, (aisim_request){.generation = 0});
+    } else {
+        table->free_slot = table->slots.data[slot].position;
+    }
+    aisim_request *r = aisim_requests_at(table, slot);
+    *r = (aisim_request){.generation = r->generation + 1,
+                         .id = table->next_id++,
+                         .arrival_ns = -1,
+                         .dispatched_ns = -1,
+                         .first_admit_ns = -1,
+                         .first_token_ns = -1,
+                         .second_token_ns = -1,
+                         .last_token_ns = -1,
+                         .waiting_since_ns = -1,
+                         .position = AISIM_NONE,
+                         .rank = AISIM_NONE,
+                         .client = AISIM_NO_CLIENT,
+                         .lease = {.owner = slot, .state = AISIM_NONE}};
+    table->live++;
+    return slot;
+}
+
+void aisim_requests_give(aisim_requests *table, uint32_t slot)
+{
+    aisim_request *r = aisim_requests_at(table, slot);
+    r->generation++; /* handles go stale at once */
+    r->state = AISIM_REQ_DONE;
+    r->position = table->free_slot;
+    table->free_slot = slot;
+    AISIM_CHECK(table->live > 0);
+    table->live--;
+}
+
+const char *aisim_end_reason_text(aisim_end_reason reason)
+{
+    static const char *const texts[] = {"",        "length",   "context",   "cancelled", "empty",
+                                        "context", "capacity", "admission", "router"};
+    return texts[reason];
+}
+
+const char *aisim_event_hook(aisim_event_type type)
+{
+    static const char *const names[] = {
+#define X(name, hook) hook,
+        AISIM_EVENT_LIST(X)
+#undef X
+    };
+    return names[type];
+}

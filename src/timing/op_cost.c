@@ -1,0 +1,152 @@
+/* op_cost.c - formulas around a source of latencies (timing.md §3, §11). */
+#include "timing/op_cost.h"
+
+#include "base/check.h"
+
+static double max2(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* §3.3 E: rotary embedding, KV write and head norms, priced per launch; Q2 lets them grow with the
+ * tokens. The factor 1.1 covers the gaps between these small kernels. */
+static double attention_fringe(const aisim_op_pricing *pricing, const aisim_op *op, double tokens)
+{
+    const aisim_hardware *hw = pricing->hardware;
+    double scale = pricing->fixes.fringe_tokens ? tokens : 1;
+    double q = (double)op->attention.heads * op->attention.head_size * scale;
+    double k = (double)op->attention.kv_heads * op->attention.head_size * scale;
+    double ms =
+        2 * aisim_op_elementwise_ms(hw, 2 * q + 2 * k) + 2 * aisim_op_elementwise_ms(hw, 2 * k);
+    if (op->attention.qk_norm) {
+        ms += 4 * aisim_op_elementwise_ms(hw, 2 * q) + 4 * aisim_op_elementwise_ms(hw, 2 * k);
+    }
+    return 1.1 * ms;
+}
+
+/* §3.3, §3.6: a table row is a whole causal prompt of f tokens; a chunk with a cached prefix is the
+ * share of its attended pairs. Q9: but never below what the chunk itself must read and compute. */
+static double causal_chunk(const aisim_op_pricing *pricing, const aisim_op *op,
+                           const aisim_op_load *load, double roof_ms, aisim_provenance *provenance)
+{
+    aisim_op_load whole = *load;
+    whole.seq = load->seq + load->past;
+    whole.past = 0;
+    double ms = pricing->source->class->price(pricing->source, op, &whole, provenance);
+    double f = (double)whole.seq, p = (double)load->past;
+    ms *= (f * f - p * p) / (f * f);
+    return pricing->fixes.prefix_roof ? max2(ms, roof_ms) : ms;
+}
+
+/* §3.4: lengths in a batch differ; five of them, evenly over +-10 % */
+enum { SPREAD = 5 };
+
+static double decode_spread(const aisim_op_pricing *pricing, const aisim_op *op,
+                            const aisim_op_load *load, aisim_provenance *provenance)
+{
+    double len = (double)load->context;
+    double low = (double)(uint64_t)(0.9 * len), high = (double)(uint64_t)(1.1 * len);
+    aisim_op_load at = *load;
+    double sum = 0;
+    *provenance = AISIM_PROVENANCE_MEASURED;
+    for (int i = 0; i < SPREAD; i++) {
+        aisim_provenance one;
+        double length = low + (high - low) * i / (SPREAD - 1);
+        at.context = length < 1 ? 1 : (uint64_t)(length + 0.5);
+        sum += pricing->source->class->price(pricing->source, op, &at, &one);
+        *provenance = aisim_provenance_worse(*provenance, one);
+    }
+    return sum / SPREAD;
+}
+
+/* Q1: rows of block-FP8 GEMMs carry ~50 us of host launch that a captured decode pass does not */
+static double without_launch_floor(const aisim_op_pricing *pricing, const aisim_op *op,
+                                   const aisim_op_load *load, double ms)
+{
+    aisim_op plain = *op;
+    aisim_provenance ignored;
+    plain.dtype = AISIM_DTYPE_FP8;
+    return max2(pricing->source->class->price(pricing->source, &plain, load, &ignored), ms - 0.050);
+}
+
+static double gemm_cost(const aisim_op_pricing *pricing, const aisim_op *op,
+                        const aisim_op_load *load, double roof_ms, bool decode_pass,
+                        aisim_provenance *provenance)
+{
+    if (op->gemm.outside_table) {
+        *provenance = AISIM_PROVENANCE_FORMULA;
+        return roof_ms;
+    }
+    double ms = pricing->source->class->price(pricing->source, op, load, provenance);
+    if (pricing->fixes.block_gemm_floor && decode_pass && op->dtype == AISIM_DTYPE_FP8_BLOCK &&
+        *provenance != AISIM_PROVENANCE_ROOFLINE) {
+        return without_launch_floor(pricing, op, load, ms);
+    }
+    return ms;
+}
+
+/* §3.8: groups larger than a node are scaled from the largest measured group */
+static double all_reduce_cost(const aisim_op_pricing *pricing, const aisim_op *op,
+                              const aisim_op_load *load, aisim_provenance *provenance)
+{
+    const aisim_hardware *hw = pricing->hardware;
+    if (op->link.gpus <= hw->gpus_per_node) {
+        return pricing->source->class->price(pricing->source, op, load, provenance);
+    }
+    aisim_op inside = *op;
+    inside.link.gpus = hw->gpus_per_node;
+    double g = op->link.gpus, node = hw->gpus_per_node;
+    double ms = pricing->source->class->price(pricing->source, &inside, load, provenance);
+    *provenance = aisim_provenance_worse(*provenance, AISIM_PROVENANCE_EXTRAPOLATED);
+    return ms * ((g - 1) / g) * (node / (node - 1)) * (hw->link_bytes_per_s / hw->node_bytes_per_s);
+}
+
+aisim_op_price aisim_op_cost(const aisim_op_pricing *pricing, const aisim_op *op,
+                             const aisim_op_load *load, bool decode_pass)
+{
+    const aisim_hardware *hw = pricing->hardware;
+    aisim_op_price price = {0, aisim_roof_ms(aisim_op_roof(hw, op, load)),
+                            AISIM_PROVENANCE_FORMULA};
+    double x = (double)load->tokens;
+    switch (op->kind) {
+    case AISIM_OP_EMBEDDING: /* §3.1 */
+        price.ms = aisim_op_elementwise_ms(hw, 2 * x * (double)op->elementwise.dim_out);
+        return price;
+    case AISIM_OP_ELEMENTWISE: /* §3.1 */
+        price.ms = aisim_op_elementwise_ms(
+            hw, 2 * x * (double)(op->elementwise.dim_in + op->elementwise.dim_out));
+        return price;
+    case AISIM_OP_GEMM:
+        price.ms = gemm_cost(pricing, op, load, price.roof_ms, decode_pass, &price.provenance);
+        return price;
+    case AISIM_OP_PREFILL_ATTENTION:
+        price.ms = causal_chunk(pricing, op, load, price.roof_ms, &price.provenance) +
+                   attention_fringe(pricing, op, (double)(load->batch * load->seq));
+        return price;
+    case AISIM_OP_DECODE_ATTENTION:
+        price.ms = decode_spread(pricing, op, load, &price.provenance);
+        return price;
+    case AISIM_OP_MLA_PREFILL:
+        price.ms = causal_chunk(pricing, op, load, price.roof_ms, &price.provenance);
+        return price;
+    case AISIM_OP_ALL_REDUCE:
+        price.ms = all_reduce_cost(pricing, op, load, &price.provenance);
+        return price;
+    case AISIM_OP_PIPELINE_HOP: /* §3.8 */
+        price.ms = price.roof_ms + 1e-3 * (op->link.stages - 1) * hw->pipeline_hop_us;
+        return price;
+    case AISIM_OP_EXPERTS:
+    case AISIM_OP_MLA_DECODE:
+    case AISIM_OP_GDN_CONV:
+    case AISIM_OP_GDN_CONV_UPDATE:
+    case AISIM_OP_GDN_SCAN:
+    case AISIM_OP_GDN_RECURRENCE:
+    case AISIM_OP_ALL_GATHER:
+    case AISIM_OP_REDUCE_SCATTER:
+        price.ms = pricing->source->class->price(pricing->source, op, load, &price.provenance);
+        return price;
+    case AISIM_OP_KIND_COUNT:
+        break;
+    }
+    AISIM_UNREACHABLE();
+}

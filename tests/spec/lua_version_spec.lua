@@ -1,0 +1,5 @@
+describe("the interpreter of the specs", function()
+  it("is Lua 5.4, whatever the system-wide lua is", function()
+    assert.equal("Lua 5.4", _VERSION)
+  end)
+end)
