@@ -109,7 +109,8 @@ end
 --- Runs one command in a folder.
 local function run(command, folder)
   local out, err = folder .. "/.out", folder .. "/.err"
-  local full = ("cd %s && export AISIM=%s ROOT=%s PATH=%s:$PATH NO_COLOR=1 LC_ALL=C.UTF-8; (%s) >.out 2>.err </dev/null")
+  local full = ("cd %s && export AISIM=%s ROOT=%s PATH=%s:$PATH NO_COLOR=1 LC_ALL=C.UTF-8; "
+    .. "(%s) >.out 2>.err </dev/null")
     :format(quoted(folder), quoted(program), quoted(root), quoted(program:match("^(.*)/") or "."), command)
   local _, _, status = os.execute(full)
   local result = { out = lines_of(read(out)), err = lines_of(read(err)), status = status }
