@@ -3,8 +3,8 @@
  * Idea: everything the user sees is decided in lua/aisim/cli. This file only
  *   - opens a state, finds "aisim.*" modules in the table built into the program (or, for work on
  *     aisim itself, in the folder AISIM_LUA_PATH) and starts aisim.cli with the arguments,
- *   - turns SIGINT and SIGTERM into a number that the engine polls: a run ends cleanly. While no run
- *     is polling, and at the second signal in any case, a count hook raises in the running Lua code
+ *   - turns SIGINT and SIGTERM into a number that the engine polls: a run ends cleanly. While no
+ * run is polling, and at the second signal in any case, a count hook raises in the running Lua code
  *     instead; a third signal kills,
  *   - answers what the terminal can do.
  * The process locale stays "C", so numbers look the same everywhere; the locale of the user is
@@ -147,13 +147,28 @@ static int host_file(lua_State *L)
     return 0;
 }
 
+/** modules(prefix) -> list of the embedded modules whose names begin so, sorted. */
+static int host_modules(lua_State *L)
+{
+    size_t length;
+    const char *prefix = luaL_checklstring(L, 1, &length);
+    lua_Integer n = 0;
+    lua_newtable(L);
+    for (const aisim_embedded_file *file = aisim_embedded_files; file->path; file++) {
+        if (file->module && strncmp(file->module, prefix, length) == 0) {
+            lua_pushstring(L, file->module);
+            lua_rawseti(L, -2, ++n);
+        }
+    }
+    return 1;
+}
+
 static int open_host(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"clock", host_clock},       {"interrupted", host_interrupted},
-        {"polling", host_polling},   {"quiet", host_quiet},
-        {"terminal", host_terminal}, {"utf8", host_utf8},
-        {"file", host_file},         {NULL, NULL},
+        {"clock", host_clock}, {"interrupted", host_interrupted}, {"polling", host_polling},
+        {"quiet", host_quiet}, {"terminal", host_terminal},       {"utf8", host_utf8},
+        {"file", host_file},   {"modules", host_modules},         {NULL, NULL},
     };
     luaL_newlib(L, functions);
     lua_pushliteral(L, AISIM_VERSION);

@@ -12,6 +12,7 @@ M.host = found and host or {
   terminal = function() return false end,
   utf8 = function() return true end,
   file = function() end,
+  modules = function() return {} end,
   version = "unknown",
 }
 
