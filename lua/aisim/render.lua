@@ -73,8 +73,22 @@ local function width_of(text) return utf8.len(text) or #text end
 local function both_ends(left, right)
   if right == "" then return left end
   local space = WIDTH - width_of(left) - width_of(right)
-  if space >= 2 then return left .. (" "):rep(space) .. right end
+  if space >= 2 or left == "" then return left .. (" "):rep(space) .. right end
   return left .. "\n" .. (" "):rep(math.max(0, WIDTH - width_of(right))) .. right
+end
+
+--- Items in as few lines as possible, none wider than the screen.
+local function packed(items, gap)
+  local lines = {}
+  for _, item in ipairs(items) do
+    local line = lines[#lines]
+    if line and width_of(line) + #gap + width_of(item) <= WIDTH then
+      lines[#lines] = line .. gap .. item
+    else
+      lines[#lines + 1] = item
+    end
+  end
+  return lines
 end
 
 --- "label  a   b   c", continued on the next line where 100 columns end.
@@ -114,7 +128,10 @@ local function header(screen, out)
   for i, setting in ipairs(screen.settings or {}) do
     settings[i] = ("%s=%s (%s)"):format(setting.name, setting.value, setting.origin)
   end
-  out[#out + 1] = both_ends(left, table.concat(settings, "  "))
+  for i, line in ipairs(packed(settings, "  ")) do
+    out[#out + 1] = both_ends(i == 1 and left or "", line)
+  end
+  if #settings == 0 then out[#out + 1] = left end
   for i, pool in ipairs(screen.pools or {}) do
     out[#out + 1] = both_ends(pool, i == 1 and screen.timing or "")
   end
