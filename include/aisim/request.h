@@ -92,7 +92,8 @@ typedef struct aisim_request {
     uint8_t phase;       /**< aisim_phase */
     uint8_t end;         /**< aisim_end_reason */
     uint8_t flags;       /**< AISIM_REQF_… */
-} aisim_request; /* 176 bytes: a waiting request costs this, its queue entry and its content */
+} aisim_request; /* 184 bytes: a waiting request costs this, 12 for its queue entry and its content
+                  */
 
 enum {
     AISIM_REQF_NO_READ = 1,    /**< may not read the prefix cache, still fills it */

@@ -105,6 +105,8 @@ aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t worker, aisim_error 
 typedef struct aisim_targets {
     uint32_t n;
     const uint32_t *ranks; /**< global rank of each target */
+    const void *host;      /**< for look */
+    void (*look)(const void *host, uint32_t rank, aisim_rank_view *out);
 } aisim_targets;
 
 /** A routing policy: pick returns an index into targets, or AISIM_NONE = queue at the router.
@@ -128,6 +130,9 @@ void aisim_sim_router(aisim_sim *sim, uint32_t pool, const aisim_router *router)
 uint64_t aisim_sim_overlap_blocks(const aisim_sim *sim, const aisim_request *request,
                                   uint32_t rank);
 
+/** Asks for the router book-keeping of active_prefill_tokens (one lookup per dispatch). */
+void aisim_sim_track_load(aisim_sim *sim);
+
 /** Admission (spec/lua-api.md §7): called once per arrival before routing.
  *  @return true = go on; false = rejected at the admission. */
 typedef bool (*aisim_admission_fn)(void *context, aisim_sim *sim, const aisim_request *request,
@@ -146,7 +151,7 @@ typedef struct aisim_submit {
     aisim_node planned; /**< prompt + planned output ids (its run's path extends content), or
                              {0,0}: output is private to the request */
     int32_t priority;
-    uint32_t client; /**< who hears of the end, AISIM_NONE = nobody */
+    uint16_t client; /**< who hears of the end, AISIM_NO_CLIENT = nobody */
     uint64_t cookie; /**< for the client */
     uint32_t pool;
     uint32_t session;

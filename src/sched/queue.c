@@ -18,76 +18,87 @@ uint64_t aisim_queue_key(aisim_queue *queue, const aisim_request *r, aisim_polic
     return (UINT64_C(1) << 62) + r->ordinal;
 }
 
-static void place(aisim_queue *queue, aisim_requests *table, uint32_t i, aisim_queue_item item)
+static void place(aisim_queue *queue, aisim_requests *table, uint32_t i, uint64_t key,
+                  uint32_t slot)
 {
-    queue->heap.data[i] = item;
-    aisim_requests_at(table, item.slot)->position = i;
+    queue->keys.data[i] = key;
+    queue->slots.data[i] = slot;
+    aisim_requests_at(table, slot)->position = i;
 }
 
-static void sift_up(aisim_queue *queue, aisim_requests *table, uint32_t i, aisim_queue_item item)
+static void sift_up(aisim_queue *queue, aisim_requests *table, uint32_t i, uint64_t key,
+                    uint32_t slot)
 {
-    while (i > 0 && queue->heap.data[(i - 1) / 2].key > item.key) {
-        place(queue, table, i, queue->heap.data[(i - 1) / 2]);
-        i = (i - 1) / 2;
+    while (i > 0 && queue->keys.data[(i - 1) / 2] > key) {
+        uint32_t parent = (i - 1) / 2;
+        place(queue, table, i, queue->keys.data[parent], queue->slots.data[parent]);
+        i = parent;
     }
-    place(queue, table, i, item);
+    place(queue, table, i, key, slot);
 }
 
-static void sift_down(aisim_queue *queue, aisim_requests *table, uint32_t i, aisim_queue_item item)
+static void sift_down(aisim_queue *queue, aisim_requests *table, uint32_t i, uint64_t key,
+                      uint32_t slot)
 {
+    const uint64_t *keys = queue->keys.data;
     for (;;) {
         uint32_t child = 2 * i + 1;
-        if (child >= queue->heap.len) {
+        if (child >= queue->keys.len) {
             break;
         }
-        if (child + 1 < queue->heap.len &&
-            queue->heap.data[child + 1].key < queue->heap.data[child].key) {
+        if (child + 1 < queue->keys.len && keys[child + 1] < keys[child]) {
             child++;
         }
-        if (queue->heap.data[child].key >= item.key) {
+        if (keys[child] >= key) {
             break;
         }
-        place(queue, table, i, queue->heap.data[child]);
+        place(queue, table, i, keys[child], queue->slots.data[child]);
         i = child;
     }
-    place(queue, table, i, item);
+    place(queue, table, i, key, slot);
 }
 
 void aisim_queue_push(aisim_queue *queue, aisim_requests *table, uint32_t slot, uint64_t key)
 {
-    aisim_queue_item item = {key, slot};
-    aisim_array_push(&queue->heap, item);
-    sift_up(queue, table, queue->heap.len - 1, item);
+    aisim_array_push(&queue->keys, key);
+    aisim_array_push(&queue->slots, slot);
+    sift_up(queue, table, queue->keys.len - 1, key, slot);
 }
 
 void aisim_queue_remove(aisim_queue *queue, aisim_requests *table, uint32_t slot)
 {
     uint32_t i = aisim_requests_at(table, slot)->position;
-    AISIM_CHECK(i < queue->heap.len && queue->heap.data[i].slot == slot);
+    AISIM_CHECK(i < queue->slots.len && queue->slots.data[i] == slot);
     aisim_requests_at(table, slot)->position = AISIM_NONE;
-    aisim_queue_item last = queue->heap.data[--queue->heap.len];
-    if (i == queue->heap.len) {
+    uint64_t key = queue->keys.data[--queue->keys.len];
+    uint32_t last = queue->slots.data[--queue->slots.len];
+    if (i == queue->slots.len) {
         return;
     }
-    if (i > 0 && queue->heap.data[(i - 1) / 2].key > last.key) {
-        sift_up(queue, table, i, last);
+    if (i > 0 && queue->keys.data[(i - 1) / 2] > key) {
+        sift_up(queue, table, i, key, last);
     } else {
-        sift_down(queue, table, i, last);
+        sift_down(queue, table, i, key, last);
     }
 }
 
+typedef struct keyed {
+    uint64_t key;
+    uint32_t slot;
+} keyed;
+
 static int by_key(const void *left, const void *right)
 {
-    const aisim_queue_item *a = left, *b = right;
+    const keyed *a = left, *b = right;
     return (a->key > b->key) - (a->key < b->key);
 }
 
 void aisim_queue_sorted(const aisim_queue *queue, uint32_t *out)
 {
-    uint32_t n = queue->heap.len;
-    aisim_queue_item *copy = aisim_alloc(n, sizeof *copy);
+    uint32_t n = queue->slots.len;
+    keyed *copy = aisim_alloc(n, sizeof *copy);
     for (uint32_t i = 0; i < n; i++) {
-        copy[i] = queue->heap.data[i];
+        copy[i] = (keyed){queue->keys.data[i], queue->slots.data[i]};
     }
     if (n > 0) {
         qsort(copy, n, sizeof *copy, by_key);
@@ -100,7 +111,8 @@ void aisim_queue_sorted(const aisim_queue *queue, uint32_t *out)
 
 void aisim_queue_deinit(aisim_queue *queue)
 {
-    aisim_array_free(&queue->heap);
+    aisim_array_free(&queue->keys);
+    aisim_array_free(&queue->slots);
 }
 
 /* ---- length statistics ----------------------------------------------------------------------- */

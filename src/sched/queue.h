@@ -10,13 +10,9 @@
 #include "aisim/config.h"
 #include "sched/requests.h"
 
-typedef struct aisim_queue_item {
-    uint64_t key;
-    uint32_t slot;
-} aisim_queue_item;
-
 typedef struct aisim_queue {
-    AISIM_ARRAY(aisim_queue_item) heap;
+    AISIM_ARRAY(uint64_t) keys; /* two arrays, 12 bytes a request */
+    AISIM_ARRAY(uint32_t) slots;
     uint64_t fronts; /* insertions at the front so far */
 } aisim_queue;
 
@@ -28,13 +24,13 @@ void aisim_queue_push(aisim_queue *queue, aisim_requests *table, uint32_t slot, 
 /** Slot of the head, AISIM_NONE when empty. */
 static inline uint32_t aisim_queue_head(const aisim_queue *queue)
 {
-    return queue->heap.len == 0 ? AISIM_NONE : queue->heap.data[0].slot;
+    return queue->slots.len == 0 ? AISIM_NONE : queue->slots.data[0];
 }
 
 /** Removes a request wherever it stands. */
 void aisim_queue_remove(aisim_queue *queue, aisim_requests *table, uint32_t slot);
 
-/** All slots in queue order into out (room for heap.len). O(n log n); for tests and reports. */
+/** All slots in queue order into out (room for slots.len). O(n log n); for tests and reports. */
 void aisim_queue_sorted(const aisim_queue *queue, uint32_t *out);
 
 void aisim_queue_deinit(aisim_queue *queue);

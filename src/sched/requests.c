@@ -10,17 +10,23 @@ void aisim_requests_init(aisim_requests *table)
 
 void aisim_requests_deinit(aisim_requests *table)
 {
-    aisim_array_free(&table->slots);
+    for (uint32_t i = 0; i < table->chunks.len; i++) {
+        aisim_free(table->chunks.data[i]);
+    }
+    aisim_array_free(&table->chunks);
 }
 
 uint32_t aisim_requests_take(aisim_requests *table)
 {
     uint32_t slot = table->free_slot;
     if (slot == AISIM_NONE) {
-        slot = table->slots.len;
-        aisim_array_push(&table->slots, (aisim_request){.generation = 0});
+        slot = table->slots++;
+        if (slot % AISIM_REQUEST_CHUNK == 0) {
+            aisim_request *chunk = aisim_alloc_zero(AISIM_REQUEST_CHUNK, sizeof *chunk);
+            aisim_array_push(&table->chunks, chunk);
+        }
     } else {
-        table->free_slot = table->slots.data[slot].position;
+        table->free_slot = aisim_requests_at(table, slot)->position;
     }
     aisim_request *r = aisim_requests_at(table, slot);
     *r = (aisim_request){.generation = r->generation + 1,

@@ -1,7 +1,7 @@
 /* requests.h - the live requests of a simulation: slots with generations, and what ranks share.
  *
  * A request is named by its slot inside the engine and by (slot, generation) outside, so a stale
- * handle is recognised. Slots move when the table grows: keep slots, not pointers. */
+ * handle is recognised. Records lie in chunks and never move. */
 #ifndef AISIM_SCHED_REQUESTS_H
 #define AISIM_SCHED_REQUESTS_H
 
@@ -10,8 +10,11 @@
 #include "base/array.h"
 #include "base/map.h"
 
+enum { AISIM_REQUEST_CHUNK = 512 }; /* records */
+
 typedef struct aisim_requests {
-    AISIM_ARRAY(aisim_request) slots;
+    AISIM_ARRAY(aisim_request *) chunks;
+    uint32_t slots;     /* ever taken */
     uint32_t free_slot; /* chained through `position` */
     uint32_t live;
     uint32_t next_id;
@@ -26,12 +29,13 @@ void aisim_requests_give(aisim_requests *table, uint32_t slot);
 
 static inline aisim_request *aisim_requests_at(const aisim_requests *table, uint32_t slot)
 {
-    return &table->slots.data[slot];
+    return &table->chunks.data[slot / AISIM_REQUEST_CHUNK][slot % AISIM_REQUEST_CHUNK];
 }
 
-static inline uint32_t aisim_requests_slot(const aisim_requests *table, const aisim_request *r)
+/** Slot of a record. */
+static inline uint32_t aisim_requests_slot(const aisim_request *r)
 {
-    return (uint32_t)(r - table->slots.data);
+    return r->lease.owner;
 }
 
 /** L = P + G. */
@@ -48,7 +52,14 @@ typedef struct aisim_engine {
     /** Called once when a request has ended, after its terminal event; the slot is freed after it.
      */
     void (*ended)(void *context, uint32_t slot);
+    /** Prompt tokens an infinite cache would reuse, -1 = unknown; NULL = nobody knows. */
+    int64_t (*ideal)(void *context, const aisim_request *r);
     void *context;
 } aisim_engine;
+
+static inline int64_t aisim_engine_ideal(const aisim_engine *engine, const aisim_request *r)
+{
+    return engine->ideal == NULL ? -1 : engine->ideal(engine->context, r);
+}
 
 #endif

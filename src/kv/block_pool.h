@@ -1,4 +1,5 @@
-/* pool.h - the device KV pool of one rank: capacity, prefix index and leases (spec/engine.md §7-9).
+/* block_pool.h - the device KV pool of one rank: capacity, prefix index and leases (spec/engine.md
+ * §7-9).
  *
  * Blocks have no ids. The pool counts free blocks; cached blocks live in extents (kv/extent.h);
  * everything else that is active is private to some lease and only counted there:
@@ -10,8 +11,8 @@
  * With prefix caching off nothing is ever published (E-H2).
  *
  * KV events (E-H7) are recorded only while `listening`, and stay in `log` until the pass end. */
-#ifndef AISIM_KV_POOL_H
-#define AISIM_KV_POOL_H
+#ifndef AISIM_KV_BLOCK_POOL_H
+#define AISIM_KV_BLOCK_POOL_H
 
 #include "aisim/config.h"
 #include "aisim/request.h"
@@ -29,7 +30,7 @@ typedef struct aisim_kv_log_entry {
     bool last_copy;             /* evictions: the identity is gone */
 } aisim_kv_log_entry;
 
-typedef struct aisim_pool {
+typedef struct aisim_block_pool {
     uint32_t block_size;
     uint64_t blocks; /* N */
     uint64_t free;
@@ -40,59 +41,61 @@ typedef struct aisim_pool {
     uint32_t next_event;                    /* E-H7: ids count up from 0 */
     uint64_t evicted_blocks, stored_blocks; /* totals */
     AISIM_ARRAY(uint32_t) path;             /* scratch: runs from the leaf to the root */
-} aisim_pool;
+} aisim_block_pool;
 
-void aisim_pool_init(aisim_pool *pool, aisim_content *content, const aisim_kv_config *config);
-void aisim_pool_deinit(aisim_pool *pool);
+void aisim_block_pool_init(aisim_block_pool *pool, aisim_content *content,
+                           const aisim_kv_config *config);
+void aisim_block_pool_deinit(aisim_block_pool *pool);
 
-static inline uint64_t aisim_pool_active(const aisim_pool *pool)
+static inline uint64_t aisim_block_pool_active(const aisim_block_pool *pool)
 {
     return pool->blocks - pool->free - pool->extents.inactive;
 }
 
 /** ceil(tokens / b). */
-static inline uint64_t aisim_pool_blocks(const aisim_pool *pool, uint64_t tokens)
+static inline uint64_t aisim_blocks_of(const aisim_block_pool *pool, uint64_t tokens)
 {
     return (tokens + pool->block_size - 1) / pool->block_size;
 }
 
 /** Number that changes whenever a lookup could give another answer (§19.12). */
-static inline uint32_t aisim_pool_generation(const aisim_pool *pool)
+static inline uint32_t aisim_block_pool_generation(const aisim_block_pool *pool)
 {
     return pool->extents.generation;
 }
 
 /** Leading resident full blocks of the path that ends in `run`, at most limit_blocks (E-H3 without
  *  the token bound). @param active  how many of them somebody holds. O(depth + extents matched). */
-uint32_t aisim_pool_lookup(aisim_pool *pool, uint32_t run, uint32_t limit_blocks, uint32_t *active);
+uint32_t aisim_block_pool_lookup(aisim_block_pool *pool, uint32_t run, uint32_t limit_blocks,
+                                 uint32_t *active);
 
 /** Blocks a lease owns: ceil(A / b) + q (E-K4). */
-static inline uint64_t aisim_lease_owned(const aisim_pool *pool, const aisim_lease *lease)
+static inline uint64_t aisim_lease_owned(const aisim_block_pool *pool, const aisim_lease *lease)
 {
-    return aisim_pool_blocks(pool, lease->allocated) + lease->opaque;
+    return aisim_blocks_of(pool, lease->allocated) + lease->opaque;
 }
 
 /** E-K2: capacity for the first `target` tokens, of which the first hit_blocks blocks are adopted
  * from the index (only while the lease owns nothing). All or nothing (E-B2).
  *  @return false = it does not fit, nothing changed. */
-bool aisim_lease_allocate(aisim_pool *pool, aisim_lease *lease, uint32_t target,
+bool aisim_lease_allocate(aisim_block_pool *pool, aisim_lease *lease, uint32_t target,
                           uint32_t hit_blocks);
 
 /** Takes n look-ahead blocks that belong to no entry yet (E-M4). False = does not fit. */
-bool aisim_lease_reserve_opaque(aisim_pool *pool, aisim_lease *lease, uint32_t n);
+bool aisim_lease_reserve_opaque(aisim_block_pool *pool, aisim_lease *lease, uint32_t n);
 
 /** E-H5: blocks below `upto` that are not published yet become visible. No-op with caching off. */
-void aisim_lease_publish(aisim_pool *pool, aisim_lease *lease, uint32_t upto);
+void aisim_lease_publish(aisim_block_pool *pool, aisim_lease *lease, uint32_t upto);
 
 /** E-K5: gives everything back, deepest block first; idempotent. Blocks from `withdrawn_from` on
  * were published by a decision that is being undone: they leave the index and go to the free set
  * (E-V3); AISIM_NONE = none. */
-void aisim_lease_release(aisim_pool *pool, aisim_lease *lease, uint32_t withdrawn_from);
+void aisim_lease_release(aisim_block_pool *pool, aisim_lease *lease, uint32_t withdrawn_from);
 
 /** E-B8: empties the index. False = something is active, nothing changed. */
-bool aisim_pool_reset(aisim_pool *pool);
+bool aisim_block_pool_reset(aisim_block_pool *pool);
 
 /** Checks E-B1 and the extents. */
-void aisim_pool_verify(const aisim_pool *pool);
+void aisim_block_pool_verify(const aisim_block_pool *pool);
 
 #endif

@@ -1,22 +1,23 @@
-/* pool.c - capacity, lookup along content paths, and the life of a lease.
+/* block_pool.c - capacity, lookup along content paths, and the life of a lease.
  *
  * A path is the chain of runs from the root to a leaf. Run r covers, on that path, the tokens from
  * its start to the branch position of the run behind it, hence the blocks
  * [floor(start / b), floor(branch / b)): a block belongs to the run with its last token. */
-#include "kv/pool.h"
+#include "kv/block_pool.h"
 
 #include "base/check.h"
 
-void aisim_pool_init(aisim_pool *pool, aisim_content *content, const aisim_kv_config *config)
+void aisim_block_pool_init(aisim_block_pool *pool, aisim_content *content,
+                           const aisim_kv_config *config)
 {
-    *pool = (aisim_pool){.block_size = config->block_size,
-                         .blocks = config->blocks,
-                         .free = config->blocks,
-                         .prefix_caching = config->prefix_caching};
+    *pool = (aisim_block_pool){.block_size = config->block_size,
+                               .blocks = config->blocks,
+                               .free = config->blocks,
+                               .prefix_caching = config->prefix_caching};
     aisim_extents_init(&pool->extents, content);
 }
 
-void aisim_pool_deinit(aisim_pool *pool)
+void aisim_block_pool_deinit(aisim_block_pool *pool)
 {
     aisim_extents_deinit(&pool->extents);
     aisim_array_free(&pool->log);
@@ -26,7 +27,7 @@ void aisim_pool_deinit(aisim_pool *pool)
 /* ---- events ---------------------------------------------------------------------------------- */
 
 typedef struct log_context {
-    aisim_pool *pool;
+    aisim_block_pool *pool;
     uint32_t owner;
     uint32_t event;
     uint32_t last_end; /* path block behind the last stored stretch, AISIM_NONE = none */
@@ -35,7 +36,7 @@ typedef struct log_context {
 static void log_fresh(void *context, uint32_t run, uint32_t first, uint32_t count)
 {
     log_context *c = context;
-    aisim_pool *pool = c->pool;
+    aisim_block_pool *pool = c->pool;
     pool->stored_blocks += count;
     if (!pool->listening) {
         return;
@@ -61,7 +62,7 @@ static void unlog_stored(void *context, uint32_t run, uint32_t first, uint32_t c
                          bool last_copy)
 {
     log_context *c = context;
-    aisim_pool *pool = c->pool;
+    aisim_block_pool *pool = c->pool;
     if (!last_copy) {
         return;
     }
@@ -83,7 +84,7 @@ static void unlog_stored(void *context, uint32_t run, uint32_t first, uint32_t c
 /* ---- capacity -------------------------------------------------------------------------------- */
 
 /* E-B2: x blocks, free ones first, then evicted from the LRU head. The caller has checked. */
-static void take(aisim_pool *pool, uint64_t x)
+static void take(aisim_block_pool *pool, uint64_t x)
 {
     uint64_t from_free = x < pool->free ? x : pool->free;
     pool->free -= from_free;
@@ -106,7 +107,7 @@ typedef struct segment {
 } segment;
 
 /* The segment of `run`, a run of some path, when the run behind it branches at token `limit`. */
-static segment segment_of(const aisim_pool *pool, uint32_t run, uint32_t limit)
+static segment segment_of(const aisim_block_pool *pool, uint32_t run, uint32_t limit)
 {
     uint32_t start = aisim_content_start(pool->extents.content, run);
     segment s = {run, start / pool->block_size, limit / pool->block_size};
@@ -114,7 +115,7 @@ static segment segment_of(const aisim_pool *pool, uint32_t run, uint32_t limit)
 }
 
 /* Fills pool->path with the runs from `leaf` up to the root. */
-static void path_of(aisim_pool *pool, uint32_t leaf)
+static void path_of(aisim_block_pool *pool, uint32_t leaf)
 {
     pool->path.len = 0;
     for (uint32_t run = leaf; run != AISIM_NONE;
@@ -124,7 +125,7 @@ static void path_of(aisim_pool *pool, uint32_t leaf)
 }
 
 /* Segment number i of pool->path, 0 = the leaf. */
-static segment path_segment(const aisim_pool *pool, uint32_t i)
+static segment path_segment(const aisim_block_pool *pool, uint32_t i)
 {
     uint32_t limit =
         i == 0 ? UINT32_MAX : aisim_content_start(pool->extents.content, pool->path.data[i - 1]);
@@ -141,7 +142,8 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-uint32_t aisim_pool_lookup(aisim_pool *pool, uint32_t run, uint32_t limit_blocks, uint32_t *active)
+uint32_t aisim_block_pool_lookup(aisim_block_pool *pool, uint32_t run, uint32_t limit_blocks,
+                                 uint32_t *active)
 {
     *active = 0;
     if (!pool->prefix_caching || limit_blocks == 0) {
@@ -168,7 +170,7 @@ uint32_t aisim_pool_lookup(aisim_pool *pool, uint32_t run, uint32_t limit_blocks
 
 /* ---- leases ---------------------------------------------------------------------------------- */
 
-static void adopt(aisim_pool *pool, const aisim_lease *lease, uint32_t hit_blocks)
+static void adopt(aisim_block_pool *pool, const aisim_lease *lease, uint32_t hit_blocks)
 {
     path_of(pool, lease->run);
     for (uint32_t i = 0; i < pool->path.len; i++) {
@@ -180,11 +182,11 @@ static void adopt(aisim_pool *pool, const aisim_lease *lease, uint32_t hit_block
     }
 }
 
-bool aisim_lease_allocate(aisim_pool *pool, aisim_lease *lease, uint32_t target,
+bool aisim_lease_allocate(aisim_block_pool *pool, aisim_lease *lease, uint32_t target,
                           uint32_t hit_blocks)
 {
-    uint64_t previous = aisim_pool_blocks(pool, lease->allocated);
-    uint64_t goal = aisim_pool_blocks(pool, target);
+    uint64_t previous = aisim_blocks_of(pool, lease->allocated);
+    uint64_t goal = aisim_blocks_of(pool, target);
     if (goal <= previous) {
         lease->allocated = max_u32(lease->allocated, target); /* ownership never shrinks */
         return true;
@@ -196,7 +198,7 @@ bool aisim_lease_allocate(aisim_pool *pool, aisim_lease *lease, uint32_t target,
     if (hit_blocks > 0) {
         AISIM_CHECK(previous == 0);
         uint32_t active;
-        uint32_t found = aisim_pool_lookup(pool, lease->run, hit_blocks, &active);
+        uint32_t found = aisim_block_pool_lookup(pool, lease->run, hit_blocks, &active);
         AISIM_CHECK(found == hit_blocks);
         idle_hits = hit_blocks - active;
     }
@@ -213,7 +215,7 @@ bool aisim_lease_allocate(aisim_pool *pool, aisim_lease *lease, uint32_t target,
     return true;
 }
 
-bool aisim_lease_reserve_opaque(aisim_pool *pool, aisim_lease *lease, uint32_t n)
+bool aisim_lease_reserve_opaque(aisim_block_pool *pool, aisim_lease *lease, uint32_t n)
 {
     if (n > pool->free + pool->extents.inactive) {
         return false;
@@ -223,7 +225,7 @@ bool aisim_lease_reserve_opaque(aisim_pool *pool, aisim_lease *lease, uint32_t n
     return true;
 }
 
-void aisim_lease_publish(aisim_pool *pool, aisim_lease *lease, uint32_t upto)
+void aisim_lease_publish(aisim_block_pool *pool, aisim_lease *lease, uint32_t upto)
 {
     if (!pool->prefix_caching || upto <= lease->published) {
         return;
@@ -248,7 +250,7 @@ void aisim_lease_publish(aisim_pool *pool, aisim_lease *lease, uint32_t upto)
     lease->published = upto;
 }
 
-void aisim_lease_release(aisim_pool *pool, aisim_lease *lease, uint32_t withdrawn_from)
+void aisim_lease_release(aisim_block_pool *pool, aisim_lease *lease, uint32_t withdrawn_from)
 {
     uint64_t owned = aisim_lease_owned(pool, lease);
     AISIM_CHECK(owned >= lease->published);
@@ -280,9 +282,9 @@ void aisim_lease_release(aisim_pool *pool, aisim_lease *lease, uint32_t withdraw
     pool->extents.generation++;
 }
 
-bool aisim_pool_reset(aisim_pool *pool)
+bool aisim_block_pool_reset(aisim_block_pool *pool)
 {
-    if (aisim_pool_active(pool) > 0) {
+    if (aisim_block_pool_active(pool) > 0) {
         return false;
     }
     uint64_t cached = pool->extents.inactive;
@@ -295,7 +297,7 @@ bool aisim_pool_reset(aisim_pool *pool)
     return true;
 }
 
-void aisim_pool_verify(const aisim_pool *pool)
+void aisim_block_pool_verify(const aisim_block_pool *pool)
 {
     AISIM_CHECK(pool->free + pool->extents.inactive <= pool->blocks); /* I1 */
     aisim_extents_verify(&pool->extents);

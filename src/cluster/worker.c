@@ -1,0 +1,93 @@
+/* worker.c - group passes. */
+#include "cluster/worker.h"
+
+#include "base/check.h"
+
+bool aisim_worker_ready(const aisim_worker *worker)
+{
+    if (worker->in_flight ||
+        (worker->state != AISIM_WORKER_READY && worker->state != AISIM_WORKER_DRAINING)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < worker->n_ranks; i++) {
+        if (aisim_rank_ready(worker->ranks[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool aisim_defers_prefill(uint32_t group_ranks, uint64_t wave_step, uint32_t interval,
+                          bool capacity_bound, bool has_decode)
+{
+    return group_ranks > 1 && wave_step % interval != 0 && !capacity_bound && has_decode; /* E-G2 */
+}
+
+static bool defers(const aisim_worker *worker, const aisim_rank *rank)
+{
+    uint32_t interval = rank->config.scheduler.prefill_schedule_interval;
+    if (worker->n_ranks == 1 || interval == 1) {
+        return false;
+    }
+    return aisim_defers_prefill(worker->n_ranks, worker->wave_step, interval, rank->capacity_bound,
+                                aisim_rank_has_decode(rank));
+}
+
+static void show_begin(const aisim_rank *rank, const aisim_observers *observers, int64_t t_ns)
+{
+    aisim_event event = {.type = AISIM_EV_PASS_BEGIN, .rank = rank->index, .t_ns = t_ns};
+    event.u.pass_begin.waiting = rank->waiting.slots.len;
+    event.u.pass_begin.running = rank->running.len;
+    event.u.pass_begin.free_blocks = rank->pool.blocks - aisim_block_pool_active(&rank->pool);
+    event.u.pass_begin.pass = rank->pass;
+    aisim_emit(observers, &event);
+}
+
+bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
+                        int64_t *end_ns)
+{
+    AISIM_CHECK(!worker->in_flight);
+    if (aisim_wanted(observers, AISIM_EV_PASS_BEGIN)) {
+        for (uint32_t i = 0; i < worker->n_ranks; i++) {
+            if (aisim_rank_ready(worker->ranks[i])) {
+                show_begin(worker->ranks[i], observers, t_ns);
+            }
+        }
+    }
+    *end_ns = t_ns;
+    bool any = false;
+    for (uint32_t i = 0; i < worker->n_ranks; i++) {
+        aisim_rank *rank = worker->ranks[i];
+        if (!aisim_rank_ready(rank) || !aisim_rank_plan(rank, t_ns, defers(worker, rank))) {
+            continue;
+        }
+        any = true;
+        if (rank->plan.len > 0) { /* a pass that only rejects takes no time */
+            int64_t end = t_ns + aisim_timing_pass_ns(worker->timing, &rank->shape);
+            *end_ns = end > *end_ns ? end : *end_ns;
+        }
+    }
+    worker->in_flight = any;
+    if (any) {
+        worker->serial++;
+        worker->wave_step++;
+    }
+    return any;
+}
+
+void aisim_worker_end(aisim_worker *worker, int64_t end_ns)
+{
+    AISIM_CHECK(worker->in_flight);
+    worker->in_flight = false;
+    bool drained = true;
+    for (uint32_t i = 0; i < worker->n_ranks; i++) {
+        aisim_rank *rank = worker->ranks[i];
+        if (rank->in_flight) {
+            aisim_rank_complete(rank, end_ns);
+        }
+        drained = drained && rank->running.len == 0 && rank->waiting.slots.len == 0;
+    }
+    if (drained) {
+        worker->wave_step = 0;
+    }
+}

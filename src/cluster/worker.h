@@ -1,0 +1,43 @@
+/* worker.h - one engine instance: ranks in lock step (spec/engine.md §14).
+ *
+ * A group pass starts when no pass is in flight and at least one rank is ready; all ready ranks
+ * plan at the same time; the group ends with its slowest rank and everything becomes visible then
+ * (E-G1). With one rank this is just that rank. */
+#ifndef AISIM_CLUSTER_WORKER_H
+#define AISIM_CLUSTER_WORKER_H
+
+#include "aisim/sim.h"
+#include "sched/rank.h"
+
+typedef struct aisim_worker {
+    uint32_t index; /* global, from 0 */
+    uint32_t pool;
+    uint32_t first_rank; /* global */
+    uint32_t n_ranks;
+    aisim_rank **ranks; /* n_ranks pointers; owned by the simulation */
+    struct aisim_timing *timing;
+    aisim_worker_state state;
+    bool in_flight;
+    bool begin_queued;  /* a pass begin of this worker is on the heap */
+    uint32_t serial;    /* counts passes begun or broken off: tells stale pass ends */
+    uint32_t requests;  /* placed here and not ended */
+    uint64_t wave_step; /* E-G2: group passes since the group was drained */
+} aisim_worker;
+
+/** Some rank could plan now. */
+bool aisim_worker_ready(const aisim_worker *worker);
+
+/** Emits pass.begin of all ready ranks, then plans them.
+ *  @param end_ns  receives the end of the group pass
+ *  @return false = nobody had anything to do: no pass. */
+bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
+                        int64_t *end_ns);
+
+/** Completes all planned ranks, in rank order. */
+void aisim_worker_end(aisim_worker *worker, int64_t end_ns);
+
+/** E-G2 as a pure function: the pass with this wave step defers prefills. */
+bool aisim_defers_prefill(uint32_t group_ranks, uint64_t wave_step, uint32_t interval,
+                          bool capacity_bound, bool has_decode);
+
+#endif

@@ -1,0 +1,183 @@
+/* change.c - changes asked for from outside: they act after the current event, in the order of the
+ * calls, each with its own hooks (spec/lua-api.md §6 "Changes"). */
+#include "sim/sim_internal.h"
+
+static void ask(aisim_sim *sim, sim_change change)
+{
+    aisim_array_push(&sim->changes, change);
+}
+
+void aisim_sim_cancel(aisim_sim *sim, aisim_handle handle)
+{
+    ask(sim, (sim_change){.kind = CHANGE_CANCEL, .handle = handle});
+}
+
+void aisim_sim_set_priority(aisim_sim *sim, aisim_handle handle, int32_t priority)
+{
+    ask(sim, (sim_change){.kind = CHANGE_PRIORITY, .handle = handle, .value = priority});
+}
+
+void aisim_sim_worker(aisim_sim *sim, uint32_t worker, aisim_worker_command command)
+{
+    ask(sim, (sim_change){.kind = CHANGE_WORKER, .worker = worker, .value = (int32_t)command});
+}
+
+/* ---- requests
+ * ------------------------------------------------------------------------------------------ */
+
+static void unqueue_at_router(aisim_sim *sim, uint32_t slot)
+{
+    sim_pool *pool = &sim->pools.data[sim->books.data[slot].pool];
+    for (uint32_t i = 0; i < pool->queued.len; i++) {
+        if (pool->queued.data[i] == slot) {
+            aisim_array_remove(&pool->queued, i);
+            return;
+        }
+    }
+}
+
+static void cancel(aisim_sim *sim, aisim_handle handle)
+{
+    if (aisim_sim_request(sim, handle) == NULL) {
+        return; /* E-T5: ended meanwhile */
+    }
+    aisim_request *r = sim_request(sim, handle.index);
+    uint32_t worker = AISIM_NONE;
+    if (r->rank == AISIM_NONE) {
+        unqueue_at_router(sim, handle.index);
+    } else {
+        worker = sim->rank_workers.data[r->rank];
+        aisim_rank_cancel(sim->ranks.data[r->rank], handle.index);
+    }
+    sim_end(sim, handle.index, AISIM_END_CANCELLED, AISIM_WHERE_ENGINE);
+    if (worker != AISIM_NONE) {
+        sim_wake(sim, worker);
+        sim_check_drained(sim, worker);
+    }
+}
+
+static void set_priority(aisim_sim *sim, aisim_handle handle, int32_t priority)
+{
+    if (aisim_sim_request(sim, handle) == NULL) {
+        return;
+    }
+    aisim_request *r = sim_request(sim, handle.index);
+    if (r->rank == AISIM_NONE) {
+        r->priority = priority;
+    } else {
+        aisim_rank_set_priority(sim->ranks.data[r->rank], handle.index, priority);
+        sim_wake(sim, sim->rank_workers.data[r->rank]);
+    }
+}
+
+/* ---- workers
+ * ------------------------------------------------------------------------------------------- */
+
+void sim_worker_state(aisim_sim *sim, uint32_t index, aisim_worker_state to)
+{
+    aisim_worker *worker = &sim->workers.data[index];
+    aisim_worker_state from = worker->state;
+    if (from == to) {
+        return;
+    }
+    worker->state = to;
+    if (aisim_wanted(&sim->engine.observers, AISIM_EV_WORKER_STATE)) {
+        aisim_event event = {
+            .type = AISIM_EV_WORKER_STATE, .rank = AISIM_NONE, .t_ns = sim->now_ns};
+        event.u.worker.worker = index;
+        event.u.worker.from = aisim_worker_state_text(from);
+        event.u.worker.to = aisim_worker_state_text(to);
+        aisim_emit(&sim->engine.observers, &event);
+    }
+    if (to == AISIM_WORKER_READY) {
+        sim->retry_routers = true;
+        sim_wake(sim, index);
+    }
+}
+
+void sim_check_drained(aisim_sim *sim, uint32_t index)
+{
+    const aisim_worker *worker = &sim->workers.data[index];
+    if (worker->state == AISIM_WORKER_DRAINING && worker->requests == 0) {
+        sim_worker_state(sim, index, AISIM_WORKER_DRAINED);
+    }
+}
+
+/* A stopped worker loses the pass in flight, its blocks and its cache; its requests go back to the
+ * router with the tokens they have, first those that ran. */
+static void stop(aisim_sim *sim, uint32_t index)
+{
+    aisim_worker *worker = &sim->workers.data[index];
+    worker->in_flight = false;
+    worker->serial++;
+    worker->wave_step = 0;
+    AISIM_ARRAY(uint32_t) moved = {0};
+    for (uint32_t i = 0; i < worker->n_ranks; i++) {
+        aisim_rank *rank = worker->ranks[i];
+        aisim_rank_abandon(rank);
+        while (rank->running.len > 0) {
+            uint32_t slot = rank->running.data[0].slot;
+            aisim_rank_cancel(rank, slot);
+            aisim_array_push(&moved, slot);
+        }
+        uint32_t first = moved.len;
+        aisim_array_reserve(&moved, moved.len + rank->waiting.slots.len);
+        aisim_queue_sorted(&rank->waiting, moved.data + moved.len);
+        moved.len += rank->waiting.slots.len;
+        for (uint32_t j = first; j < moved.len; j++) {
+            aisim_rank_cancel(rank, moved.data[j]);
+        }
+        aisim_block_pool_reset(&rank->pool);
+    }
+    sim_worker_state(sim, index, AISIM_WORKER_STOPPED);
+    for (uint32_t i = 0; i < moved.len; i++) {
+        aisim_request *r = sim_request(sim, moved.data[i]);
+        sim->loads.data[r->rank].active_requests--;
+        sim->loads.data[r->rank].active_prefill_tokens -=
+            sim->books.data[moved.data[i]].prefill_tokens;
+        sim->books.data[moved.data[i]].prefill_tokens = 0;
+        sim->workers.data[index].requests--;
+        if (r->computed > r->computed_high) {
+            r->computed_high = r->computed;
+        }
+        r->computed = 0;
+        r->rank = AISIM_NONE;
+        r->state = AISIM_REQ_CREATED;
+        r->waiting_since_ns = sim->now_ns;
+        sim_pool *pool = &sim->pools.data[sim->books.data[moved.data[i]].pool];
+        aisim_array_push(&pool->queued, moved.data[i]);
+    }
+    aisim_array_free(&moved);
+    sim->retry_routers = true;
+}
+
+static void command(aisim_sim *sim, uint32_t index, aisim_worker_command what)
+{
+    aisim_worker_state state = sim->workers.data[index].state;
+    if (what == AISIM_WORKER_DRAIN && state == AISIM_WORKER_READY) {
+        sim_worker_state(sim, index, AISIM_WORKER_DRAINING);
+        sim_check_drained(sim, index);
+    } else if (what == AISIM_WORKER_STOP && state != AISIM_WORKER_STOPPED) {
+        stop(sim, index);
+    } else if (what == AISIM_WORKER_RESUME && state != AISIM_WORKER_READY) {
+        sim_worker_state(sim, index, AISIM_WORKER_READY);
+    }
+}
+
+void sim_apply_changes(aisim_sim *sim)
+{
+    for (uint32_t i = 0; i < sim->changes.len; i++) { /* hooks of a change may ask for more */
+        sim_change change = sim->changes.data[i];
+        if (change.kind == CHANGE_CANCEL) {
+            cancel(sim, change.handle);
+        } else if (change.kind == CHANGE_PRIORITY) {
+            set_priority(sim, change.handle, change.value);
+        } else {
+            command(sim, change.worker, (aisim_worker_command)change.value);
+        }
+    }
+    sim->changes.len = 0;
+    if (sim->retry_routers) {
+        sim_retry_routers(sim);
+    }
+}

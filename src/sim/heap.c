@@ -1,0 +1,65 @@
+/* heap.c - 4-ary heap of events. */
+#include "sim/heap.h"
+
+#include <assert.h>
+
+static_assert(sizeof(aisim_entry) == 32, "an event is half a cache line");
+
+static bool before(const aisim_entry *x, const aisim_entry *y)
+{
+    return x->t_ns < y->t_ns || (x->t_ns == y->t_ns && x->order < y->order);
+}
+
+void aisim_heap_push(aisim_heap *heap, int64_t t_ns, uint32_t class_, aisim_entry_kind kind,
+                     uint32_t a, uint32_t b, bool background)
+{
+    aisim_entry entry = {.t_ns = t_ns,
+                         .order = (uint64_t)class_ << 56 | heap->sequence++,
+                         .a = a,
+                         .b = b,
+                         .kind = (uint8_t)kind,
+                         .background = background};
+    heap->foreground += !background;
+    aisim_array_push(&heap->entries, entry);
+    aisim_entry *e = heap->entries.data;
+    uint32_t i = heap->entries.len - 1;
+    while (i > 0 && before(&entry, &e[(i - 1) / 4])) {
+        e[i] = e[(i - 1) / 4];
+        i = (i - 1) / 4;
+    }
+    e[i] = entry;
+}
+
+aisim_entry aisim_heap_pop(aisim_heap *heap)
+{
+    aisim_entry *e = heap->entries.data;
+    aisim_entry top = e[0];
+    aisim_entry last = e[--heap->entries.len];
+    uint32_t n = heap->entries.len, i = 0;
+    heap->foreground -= !top.background;
+    for (;;) {
+        uint32_t first = 4 * i + 1, best = first;
+        if (first >= n) {
+            break;
+        }
+        for (uint32_t c = first + 1; c < first + 4 && c < n; c++) {
+            if (before(&e[c], &e[best])) {
+                best = c;
+            }
+        }
+        if (!before(&e[best], &last)) {
+            break;
+        }
+        e[i] = e[best];
+        i = best;
+    }
+    if (n > 0) {
+        e[i] = last;
+    }
+    return top;
+}
+
+void aisim_heap_deinit(aisim_heap *heap)
+{
+    aisim_array_free(&heap->entries);
+}

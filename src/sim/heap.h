@@ -1,0 +1,44 @@
+/* heap.h - the event heap: (time, class, sequence), smallest first (A2).
+ *
+ * Entries are 32 bytes in a flat 4-ary heap. Cancelling is lazy: an entry that has lost its meaning
+ * is recognised when it is popped (by the serial or generation it carries). */
+#ifndef AISIM_SIM_HEAP_H
+#define AISIM_SIM_HEAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/array.h"
+
+typedef enum {
+    AISIM_ENTRY_PASS_END,   /* a = worker, b = serial */
+    AISIM_ENTRY_PASS_BEGIN, /* a = worker */
+    AISIM_ENTRY_ARRIVAL,    /* a = slot, b = generation */
+    AISIM_ENTRY_TIMER       /* a = timer, b = generation */
+} aisim_entry_kind;
+
+typedef struct aisim_entry {
+    int64_t t_ns;
+    uint64_t order; /* class in the top 8 bits, sequence below */
+    uint32_t a, b;
+    uint8_t kind;
+    bool background;
+} aisim_entry;
+
+typedef struct aisim_heap {
+    AISIM_ARRAY(aisim_entry) entries;
+    uint64_t sequence;
+    uint64_t foreground; /* entries that keep the run alive */
+} aisim_heap;
+
+void aisim_heap_push(aisim_heap *heap, int64_t t_ns, uint32_t class_, aisim_entry_kind kind,
+                     uint32_t a, uint32_t b, bool background);
+/** The earliest entry; the heap is not empty. */
+static inline const aisim_entry *aisim_heap_top(const aisim_heap *heap)
+{
+    return heap->entries.data;
+}
+aisim_entry aisim_heap_pop(aisim_heap *heap);
+void aisim_heap_deinit(aisim_heap *heap);
+
+#endif

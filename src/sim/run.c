@@ -1,0 +1,257 @@
+/* run.c - the event loop, timers, and the ways a run ends. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "sim/sim_internal.h"
+
+/* ---- timers
+ * ----------------------------------------------------------------------------------------- */
+
+uint64_t aisim_sim_timer(aisim_sim *sim, int64_t at_ns, aisim_event_class class_, bool background,
+                         aisim_timer_fn fn, void *context)
+{
+    AISIM_CHECK(at_ns >= sim->now_ns);
+    uint32_t index = sim->free_timer;
+    if (index == AISIM_NONE) {
+        index = sim->timers.len;
+        aisim_array_push(&sim->timers, (sim_timer){.generation = 0});
+    } else {
+        sim->free_timer = sim->timers.data[index].next_free;
+    }
+    sim_timer *timer = &sim->timers.data[index];
+    timer->fn = fn;
+    timer->context = context;
+    timer->generation++;
+    aisim_heap_push(&sim->heap, at_ns, class_, AISIM_ENTRY_TIMER, index, timer->generation,
+                    background);
+    return (uint64_t)timer->generation << 32 | index;
+}
+
+static void free_timer(aisim_sim *sim, uint32_t index)
+{
+    sim->timers.data[index].fn = NULL;
+    sim->timers.data[index].next_free = sim->free_timer;
+    sim->free_timer = index;
+}
+
+void aisim_sim_timer_remove(aisim_sim *sim, uint64_t timer)
+{
+    uint32_t index = (uint32_t)timer;
+    if (index < sim->timers.len && sim->timers.data[index].fn != NULL &&
+        sim->timers.data[index].generation == timer >> 32) {
+        free_timer(sim, index);
+    }
+}
+
+static void fire(aisim_sim *sim, const aisim_entry *entry)
+{
+    sim_timer timer = sim->timers.data[entry->a];
+    if (timer.fn == NULL || timer.generation != entry->b) {
+        return; /* removed */
+    }
+    free_timer(sim, entry->a);
+    timer.fn(timer.context, sim, entry->t_ns);
+}
+
+/* ---- passes
+ * ------------------------------------------------------------------------------------------ */
+
+void sim_wake(aisim_sim *sim, uint32_t index)
+{
+    aisim_worker *worker = &sim->workers.data[index];
+    if (!worker->begin_queued && aisim_worker_ready(worker)) {
+        worker->begin_queued = true;
+        aisim_heap_push(&sim->heap, sim->now_ns, AISIM_CLASS_PASS_BEGIN, AISIM_ENTRY_PASS_BEGIN,
+                        index, 0, false);
+    }
+}
+
+static void begin_pass(aisim_sim *sim, uint32_t index)
+{
+    aisim_worker *worker = &sim->workers.data[index];
+    worker->begin_queued = false;
+    if (!aisim_worker_ready(worker)) {
+        return; /* stopped or emptied meanwhile */
+    }
+    int64_t end_ns;
+    if (aisim_worker_begin(worker, &sim->engine.observers, sim->now_ns, &end_ns)) {
+        aisim_heap_push(&sim->heap, end_ns, AISIM_CLASS_PASS_END, AISIM_ENTRY_PASS_END, index,
+                        worker->serial, false);
+    }
+}
+
+static void check_preempting(aisim_sim *sim, const aisim_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->n_ranks; i++) {
+        const aisim_rank *rank = worker->ranks[i];
+        uint32_t limit = rank->config.scheduler.preempting_pass_limit;
+        if (limit > 0 && rank->preempting_passes >= limit) { /* E-T8 */
+            aisim_error err = {0};
+            aisim_fail(&err, AISIM_ELIVELOCK,
+                       "rank %u preempted in %u passes in a row without delivering a token at "
+                       "t=%.3f ms: its running requests take blocks from each other; more blocks, "
+                       "fewer max_sequences or preemption = lifo end it",
+                       rank->index + 1, limit, aisim_ms_from_ns(sim->now_ns));
+            aisim_sim_abort(sim, &err);
+        }
+    }
+}
+
+static void end_pass(aisim_sim *sim, const aisim_entry *entry)
+{
+    aisim_worker *worker = &sim->workers.data[entry->a];
+    if (!worker->in_flight || worker->serial != entry->b) {
+        return; /* broken off */
+    }
+    aisim_worker_end(worker, entry->t_ns);
+    check_preempting(sim, worker);
+    sim_wake(sim, entry->a);
+    sim_check_drained(sim, entry->a);
+}
+
+/* ---- ends
+ * -------------------------------------------------------------------------------------------- */
+
+void aisim_sim_stop(aisim_sim *sim, const char *reason)
+{
+    if (sim->stop_reason == NULL) {
+        sim->stop_reason = aisim_strdup(reason);
+    }
+}
+
+const char *aisim_sim_stop_reason(const aisim_sim *sim)
+{
+    return sim->stop_reason;
+}
+
+void aisim_sim_abort(aisim_sim *sim, const aisim_error *err)
+{
+    if (sim->error.code == AISIM_OK) {
+        sim->error = *err;
+    }
+}
+
+/* E-T8: live requests and no event that could move one of them. */
+static aisim_status livelock(const aisim_sim *sim, aisim_error *err)
+{
+    double t_ms = aisim_ms_from_ns(sim->now_ns);
+    for (uint32_t i = 0; i < sim->ranks.len; i++) {
+        const aisim_rank *rank = sim->ranks.data[i];
+        uint32_t slot = aisim_queue_head(&rank->waiting);
+        if (slot != AISIM_NONE) {
+            const aisim_request *r = sim_request(sim, slot);
+            uint64_t held = aisim_block_pool_active(&rank->pool);
+            return aisim_fail(
+                err, AISIM_ELIVELOCK,
+                "no event can change the state at t=%.3f ms; head of queue of rank %u: request %u "
+                "needs %" PRIu64 " blocks, %" PRIu64 " can ever be free",
+                t_ms, i + 1, r->id,
+                aisim_blocks_of(&rank->pool, (uint64_t)r->prompt_tokens + r->generated),
+                rank->pool.blocks - held);
+        }
+    }
+    for (uint32_t i = 0; i < sim->pools.len; i++) {
+        if (sim->pools.data[i].queued.len > 0) {
+            return aisim_fail(err, AISIM_ELIVELOCK,
+                              "no event can change the state at t=%.3f ms; %u requests wait at the "
+                              "router of pool '%s', the first is request %u: no worker is ready or "
+                              "the policy returns none",
+                              t_ms, sim->pools.data[i].queued.len, sim->pools.data[i].name,
+                              sim_request(sim, sim->pools.data[i].queued.data[0])->id);
+        }
+    }
+    return aisim_fail(err, AISIM_ELIVELOCK,
+                      "no event can change the state at t=%.3f ms although %u requests are live",
+                      t_ms, sim->engine.requests.live);
+}
+
+static void show(aisim_sim *sim, aisim_event_type type)
+{
+    if (aisim_wanted(&sim->engine.observers, type)) {
+        aisim_event event = {.type = type, .rank = AISIM_NONE, .t_ns = sim->now_ns};
+        aisim_emit(&sim->engine.observers, &event);
+    }
+}
+
+static void handle(aisim_sim *sim, const aisim_entry *entry)
+{
+    switch ((aisim_entry_kind)entry->kind) {
+    case AISIM_ENTRY_PASS_END:
+        end_pass(sim, entry);
+        break;
+    case AISIM_ENTRY_PASS_BEGIN:
+        begin_pass(sim, entry->a);
+        break;
+    case AISIM_ENTRY_ARRIVAL:
+        if (sim_request(sim, entry->a)->generation == entry->b) {
+            sim_arrive(sim, entry->a);
+        }
+        break;
+    case AISIM_ENTRY_TIMER:
+        fire(sim, entry);
+        break;
+    }
+    if (sim->changes.len > 0 || sim->retry_routers) {
+        sim_apply_changes(sim);
+    }
+}
+
+static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim_error *err)
+{
+    while (sim->heap.entries.len > 0 && sim->stop_reason == NULL) {
+        const aisim_entry *top = aisim_heap_top(&sim->heap);
+        if (sim->heap.foreground == 0 && top->t_ns > sim->now_ns) {
+            break; /* only repetitions are left */
+        }
+        if (top->t_ns > options->until_ns) {
+            return AISIM_OK;
+        }
+        aisim_entry entry = aisim_heap_pop(&sim->heap);
+        sim->now_ns = entry.t_ns;
+        sim->check.now_ns = entry.t_ns;
+        sim->events++;
+        handle(sim, &entry);
+        if (sim->error.code != AISIM_OK) {
+            return aisim_fail_at(err, sim->error.code, sim->error.file, sim->error.line,
+                                 sim->error.column, "%s", sim->error.text);
+        }
+        if ((sim->events & 0xfff) == 0) {
+            if (options->interrupt != NULL && *options->interrupt) {
+                return aisim_fail(err, AISIM_EINTERRUPTED, "interrupted at t=%.3f ms",
+                                  aisim_ms_from_ns(sim->now_ns));
+            }
+            if ((sim->events & 0xffff) == 0 && options->progress != NULL) {
+                options->progress(options->progress_context, sim);
+            }
+        }
+    }
+    if (sim->stop_reason == NULL && sim->engine.requests.live > 0) {
+        return livelock(sim, err);
+    }
+    return AISIM_OK;
+}
+
+aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, aisim_error *err)
+{
+    AISIM_CHECK(!sim->running);
+    sim->running = true;
+    sim->check.seed = sim->seed;
+    const aisim_check_context *previous = aisim_check_context_set(&sim->check);
+    if (!sim->started) {
+        sim->started = true;
+        show(sim, AISIM_EV_RUN_START);
+        for (uint32_t i = 0; i < sim->clients.len; i++) {
+            if (sim->clients.data[i].start != NULL) {
+                sim->clients.data[i].start(sim->clients.data[i].context, sim);
+            }
+        }
+        sim_apply_changes(sim);
+    }
+    aisim_status status = loop(sim, options, err);
+    show(sim, AISIM_EV_RUN_END);
+    aisim_check_context_set(previous);
+    sim->running = false;
+    return status;
+}

@@ -1,0 +1,242 @@
+/* sim.c - creation of a simulation, its cluster, and the plain questions. */
+#include <string.h>
+
+#include "cluster/router.h"
+#include "sim/sim_internal.h"
+
+aisim_sim *aisim_sim_new(uint64_t seed)
+{
+    aisim_sim *sim = aisim_alloc_zero(1, sizeof *sim);
+    sim->seed = seed;
+    sim->engine.content = aisim_content_new();
+    sim->engine.ended = sim_ended;
+    sim->engine.ideal = sim_ideal;
+    sim->engine.context = sim;
+    aisim_requests_init(&sim->engine.requests);
+    sim->free_timer = AISIM_NONE;
+    aisim_sim_class(sim, "");
+    return sim;
+}
+
+void aisim_sim_free(aisim_sim *sim)
+{
+    if (sim == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < sim->clients.len; i++) {
+        if (sim->clients.data[i].free != NULL) {
+            sim->clients.data[i].free(sim->clients.data[i].context);
+        }
+    }
+    for (uint32_t i = 0; i < sim->ranks.len; i++) {
+        aisim_rank_deinit(sim->ranks.data[i]);
+        aisim_free(sim->ranks.data[i]);
+    }
+    for (uint32_t i = 0; i < sim->workers.len; i++) {
+        aisim_free(sim->workers.data[i].ranks);
+    }
+    for (uint32_t i = 0; i < sim->pools.len; i++) {
+        sim_pool *pool = &sim->pools.data[i];
+        if (pool->router.free != NULL) {
+            pool->router.free(pool->router.context);
+        }
+        aisim_timing_free(pool->timing);
+        aisim_free(pool->name);
+        aisim_free(pool->router_name);
+        aisim_array_free(&pool->queued);
+        aisim_array_free(&pool->targets);
+    }
+    for (uint32_t i = 0; i < sim->classes.len; i++) {
+        aisim_free(sim->classes.data[i]);
+    }
+    aisim_array_free(&sim->pools);
+    aisim_array_free(&sim->workers);
+    aisim_array_free(&sim->ranks);
+    aisim_array_free(&sim->rank_workers);
+    aisim_array_free(&sim->loads);
+    aisim_array_free(&sim->books);
+    aisim_array_free(&sim->clients);
+    aisim_array_free(&sim->timers);
+    aisim_array_free(&sim->classes);
+    aisim_array_free(&sim->changes);
+    aisim_heap_deinit(&sim->heap);
+    aisim_requests_deinit(&sim->engine.requests);
+    aisim_content_free(sim->engine.content);
+    aisim_free(sim->stop_reason);
+    aisim_free(sim);
+}
+
+uint64_t aisim_sim_seed(const aisim_sim *sim)
+{
+    return sim->seed;
+}
+
+int64_t aisim_sim_now(const aisim_sim *sim)
+{
+    return sim->now_ns;
+}
+
+aisim_content *aisim_sim_content(aisim_sim *sim)
+{
+    return sim->engine.content;
+}
+
+aisim_observers *aisim_sim_observers(aisim_sim *sim)
+{
+    return &sim->engine.observers;
+}
+
+/* ---- cluster
+ * ------------------------------------------------------------------------------------- */
+
+static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_config *config)
+{
+    uint32_t n = config->rank.group_ranks;
+    aisim_worker worker = {.index = sim->workers.len,
+                           .pool = pool_index,
+                           .first_rank = sim->ranks.len,
+                           .n_ranks = n,
+                           .ranks = aisim_alloc(n, sizeof(aisim_rank *)),
+                           .timing = config->timing,
+                           .state = AISIM_WORKER_READY};
+    for (uint32_t i = 0; i < n; i++) {
+        aisim_rank *rank = aisim_alloc(1, sizeof *rank);
+        aisim_rank_init(rank, &sim->engine, sim->ranks.len, &config->rank);
+        worker.ranks[i] = rank;
+        aisim_array_push(&sim->ranks, rank);
+        aisim_array_push(&sim->rank_workers, worker.index);
+        aisim_array_push(&sim->loads, (sim_load){0, 0, 0});
+    }
+    aisim_array_push(&sim->workers, worker);
+}
+
+aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config, uint32_t *out,
+                                aisim_error *err)
+{
+    for (uint32_t i = 0; i < sim->pools.len; i++) {
+        if (strcmp(sim->pools.data[i].name, config->name) == 0) {
+            return aisim_fail(err, AISIM_EEXIST,
+                              "pool '%s' exists already: give each pool its own name",
+                              config->name);
+        }
+    }
+    if (config->workers < 1) {
+        return aisim_fail(err, AISIM_ERANGE, "pool '%s': workers = 0: must be ≥ 1", config->name);
+    }
+    aisim_status status = aisim_rank_config_check(&config->rank, err);
+    if (status != AISIM_OK) {
+        return status;
+    }
+    sim_pool pool = {.name = aisim_strdup(config->name),
+                     .role = config->role,
+                     .first_worker = sim->workers.len,
+                     .n_workers = config->workers,
+                     .first_rank = sim->ranks.len,
+                     .n_ranks = config->workers * config->rank.group_ranks,
+                     .timing = config->timing,
+                     .router = aisim_router_round_robin(),
+                     .router_name = aisim_strdup("round_robin")};
+    uint32_t index = sim->pools.len;
+    aisim_array_push(&sim->pools, pool);
+    for (uint32_t i = 0; i < config->workers; i++) {
+        add_worker(sim, index, config);
+    }
+    if (out != NULL) {
+        *out = index;
+    }
+    return AISIM_OK;
+}
+
+uint32_t aisim_sim_pools(const aisim_sim *sim)
+{
+    return sim->pools.len;
+}
+
+uint32_t aisim_sim_workers(const aisim_sim *sim)
+{
+    return sim->workers.len;
+}
+
+uint32_t aisim_sim_ranks(const aisim_sim *sim)
+{
+    return sim->ranks.len;
+}
+
+const char *aisim_worker_state_text(aisim_worker_state state)
+{
+    static const char *const texts[] = {"starting", "ready", "draining", "drained", "stopped"};
+    return texts[state];
+}
+
+void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
+{
+    const aisim_rank *rank = sim->ranks.data[index];
+    const aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[index]];
+    const sim_load *load = &sim->loads.data[index];
+    *out = (aisim_rank_view){.pool = worker->pool,
+                             .worker = worker->index,
+                             .rank_in_worker = index - worker->first_rank,
+                             .state = worker->state,
+                             .waiting = rank->waiting.slots.len,
+                             .running = rank->running.len,
+                             .kv_active = aisim_block_pool_active(&rank->pool),
+                             .kv_inactive = rank->pool.extents.inactive,
+                             .kv_total = rank->pool.blocks,
+                             .passes = rank->pass,
+                             .active_requests = load->active_requests,
+                             .active_prefill_tokens = load->active_prefill_tokens,
+                             .active_blocks = load->active_blocks};
+}
+
+aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *err)
+{
+    const aisim_worker *worker = &sim->workers.data[index];
+    for (uint32_t i = 0; i < worker->n_ranks; i++) {
+        if (aisim_block_pool_active(&worker->ranks[i]->pool) > 0) { /* E-B8 */
+            return aisim_fail(err, AISIM_EBUSY,
+                              "worker %u: the cache can be flushed only while nothing is active",
+                              index + 1);
+        }
+    }
+    for (uint32_t i = 0; i < worker->n_ranks; i++) {
+        aisim_block_pool_reset(&worker->ranks[i]->pool);
+    }
+    return AISIM_OK;
+}
+
+/* ---- names
+ * ---------------------------------------------------------------------------------------- */
+
+uint16_t aisim_sim_class(aisim_sim *sim, const char *name)
+{
+    for (uint32_t i = 0; i < sim->classes.len; i++) {
+        if (strcmp(sim->classes.data[i], name) == 0) {
+            return (uint16_t)i;
+        }
+    }
+    AISIM_CHECK(sim->classes.len < UINT16_MAX);
+    aisim_array_push(&sim->classes, aisim_strdup(name));
+    return (uint16_t)(sim->classes.len - 1);
+}
+
+const char *aisim_sim_class_name(const aisim_sim *sim, uint16_t class_id)
+{
+    return sim->classes.data[class_id];
+}
+
+uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client)
+{
+    AISIM_CHECK(sim->clients.len < AISIM_NO_CLIENT);
+    aisim_array_push(&sim->clients, *client);
+    return (uint16_t)(sim->clients.len - 1);
+}
+
+void aisim_sim_stats_get(const aisim_sim *sim, aisim_sim_stats *out)
+{
+    *out = (aisim_sim_stats){.events = sim->events,
+                             .requests_created = sim->engine.requests.next_id - 1,
+                             .requests_live = sim->engine.requests.live};
+    for (uint32_t i = 0; i < sim->ranks.len; i++) {
+        out->passes += sim->ranks.data[i]->pass;
+    }
+}

@@ -1,0 +1,101 @@
+/* sim_internal.h - the simulation object, shared by the files of src/sim. */
+#ifndef AISIM_SIM_INTERNAL_H
+#define AISIM_SIM_INTERNAL_H
+
+#include "aisim/sim.h"
+#include "base/check.h"
+#include "cluster/worker.h"
+#include "sim/heap.h"
+
+typedef struct sim_pool {
+    char *name;
+    aisim_role role;
+    uint32_t first_worker, n_workers;
+    uint32_t first_rank, n_ranks;
+    struct aisim_timing *timing;
+    aisim_router router;
+    char *router_name;
+    AISIM_ARRAY(uint32_t) queued;  /* slots that wait for a target, in order of arrival */
+    AISIM_ARRAY(uint32_t) targets; /* scratch: eligible ranks */
+} sim_pool;
+
+typedef struct sim_timer {
+    aisim_timer_fn fn; /* NULL = free */
+    void *context;
+    uint32_t generation;
+    uint32_t next_free;
+} sim_timer;
+
+typedef enum { CHANGE_CANCEL, CHANGE_WORKER, CHANGE_PRIORITY } sim_change_kind;
+
+/* A change asked for while an event was under way (spec/lua-api.md §6 "Changes"). */
+typedef struct sim_change {
+    sim_change_kind kind;
+    aisim_handle handle;
+    uint32_t worker;
+    int32_t value; /* worker command or priority */
+} sim_change;
+
+/* Router book-keeping of one request (spec/routing.md §1), by slot. */
+typedef struct sim_book {
+    uint32_t pool;
+    uint32_t prefill_tokens; /* uncached prompt tokens still counted at its rank */
+} sim_book;
+
+typedef struct sim_load {
+    uint64_t active_requests, active_prefill_tokens, active_blocks;
+} sim_load;
+
+struct aisim_sim {
+    uint64_t seed;
+    int64_t now_ns;
+    aisim_engine engine;
+    aisim_heap heap;
+    AISIM_ARRAY(sim_pool) pools;
+    AISIM_ARRAY(aisim_worker) workers;
+    AISIM_ARRAY(aisim_rank *) ranks;
+    AISIM_ARRAY(uint32_t) rank_workers; /* worker of each rank */
+    AISIM_ARRAY(sim_load) loads;        /* of each rank */
+    AISIM_ARRAY(sim_book) books;        /* of each slot */
+    AISIM_ARRAY(aisim_client) clients;
+    AISIM_ARRAY(sim_timer) timers;
+    uint32_t free_timer;
+    AISIM_ARRAY(char *) classes;
+    AISIM_ARRAY(sim_change) changes;
+    aisim_admission_fn admission;
+    void *admission_context;
+    bool track_load; /* some policy reads active_prefill_tokens or active_blocks */
+    bool running, started;
+    bool retry_routers; /* a load-lowering event happened */
+    char *stop_reason;
+    aisim_error error; /* of a callback */
+    uint64_t events;
+    aisim_check_context check;
+};
+
+static inline aisim_request *sim_request(const aisim_sim *sim, uint32_t slot)
+{
+    return aisim_requests_at(&sim->engine.requests, slot);
+}
+
+/** Puts a pass begin of the worker on the heap if it could plan and none is there. */
+void sim_wake(aisim_sim *sim, uint32_t worker);
+/** Routes an arrived or waiting request. @return false = it stays queued at the router. */
+bool sim_route(aisim_sim *sim, uint32_t slot);
+/** Serves the router queues after a load-lowering event. */
+void sim_retry_routers(aisim_sim *sim);
+/** Ends a request that is in no rank: terminal event, client, slot. */
+void sim_end(aisim_sim *sim, uint32_t slot, aisim_end_reason reason, aisim_where where);
+/** engine.ended: client, router, content, slot. */
+void sim_ended(void *context, uint32_t slot);
+/** engine.ideal: asks the client. */
+int64_t sim_ideal(void *context, const aisim_request *r);
+/** Carries out the changes asked for during the last event. */
+void sim_apply_changes(aisim_sim *sim);
+/** One arrival (spec/lua-api.md §6): arrive, admission, route or reject. */
+void sim_arrive(aisim_sim *sim, uint32_t slot);
+void sim_worker_state(aisim_sim *sim, uint32_t worker, aisim_worker_state to);
+/** draining -> drained when nothing is left. */
+void sim_check_drained(aisim_sim *sim, uint32_t worker);
+
+#endif

@@ -1,0 +1,283 @@
+/* submit.c - a request from its creation to its end, outside the ranks: arrival, admission,
+ * routing, cancellation, and what happens when it is over. */
+#include <inttypes.h>
+
+#include "sim/sim_internal.h"
+
+/* ---- creation
+ * --------------------------------------------------------------------------------------- */
+
+aisim_status aisim_sim_submit(aisim_sim *sim, const aisim_submit *submit, aisim_handle *out,
+                              aisim_error *err)
+{
+    if (submit->at_ns < sim->now_ns) {
+        return aisim_fail(err, AISIM_ERANGE,
+                          "a request cannot arrive in the past (%.6f ms, now %.6f ms)",
+                          (double)submit->at_ns / 1e6, (double)sim->now_ns / 1e6);
+    }
+    if (submit->pool >= sim->pools.len) {
+        return aisim_fail(err, AISIM_ENOENT,
+                          "no pool to send the request to: call sim:pool{…} first");
+    }
+    if ((uint64_t)submit->prompt_tokens + submit->output_tokens > UINT32_MAX / 2) {
+        return aisim_fail(err, AISIM_ERANGE,
+                          "prompt and output together have %" PRIu64 " tokens: at most %u",
+                          (uint64_t)submit->prompt_tokens + submit->output_tokens, UINT32_MAX / 2);
+    }
+    uint32_t slot = aisim_requests_take(&sim->engine.requests);
+    aisim_request *r = sim_request(sim, slot);
+    aisim_content *content = sim->engine.content;
+    if (submit->planned.tokens > 0) {
+        aisim_content_hold(content, submit->planned.run);
+        r->lease.run = submit->planned.run;
+    } else {
+        r->lease.run =
+            aisim_content_append_private(content, submit->content, submit->output_tokens).run;
+    }
+    r->cookie = submit->cookie;
+    r->arrival_ns = submit->at_ns;
+    r->waiting_since_ns = submit->at_ns;
+    r->prompt_tokens = submit->prompt_tokens;
+    r->output_tokens = submit->output_tokens;
+    r->priority = submit->priority;
+    r->client = submit->client;
+    r->session = submit->session;
+    r->turn = submit->turn;
+    r->class_id = submit->class_id;
+    r->phase = submit->phase;
+    r->flags = submit->flags;
+    while (sim->books.len <= slot) {
+        aisim_array_push(&sim->books, (sim_book){0, 0});
+    }
+    sim->books.data[slot] = (sim_book){submit->pool, 0};
+    aisim_heap_push(&sim->heap, submit->at_ns, AISIM_CLASS_ARRIVAL, AISIM_ENTRY_ARRIVAL, slot,
+                    r->generation, false);
+    if (out != NULL) {
+        *out = (aisim_handle){slot, r->generation};
+    }
+    return AISIM_OK;
+}
+
+const aisim_request *aisim_sim_request(const aisim_sim *sim, aisim_handle handle)
+{
+    if (handle.index >= sim->engine.requests.slots) {
+        return NULL;
+    }
+    const aisim_request *r = sim_request(sim, handle.index);
+    return r->generation == handle.generation ? r : NULL;
+}
+
+aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request)
+{
+    (void)sim;
+    return (aisim_handle){aisim_requests_slot(request), request->generation};
+}
+
+/* ---- the end
+ * ------------------------------------------------------------------------------------------ */
+
+static void lower_load(aisim_sim *sim, uint32_t slot)
+{
+    const aisim_request *r = sim_request(sim, slot);
+    if (r->rank == AISIM_NONE) {
+        return;
+    }
+    sim_load *load = &sim->loads.data[r->rank];
+    load->active_requests--;
+    load->active_prefill_tokens -= sim->books.data[slot].prefill_tokens;
+    sim->books.data[slot].prefill_tokens = 0;
+    sim->workers.data[sim->rank_workers.data[r->rank]].requests--;
+    sim->retry_routers = true;
+}
+
+void sim_ended(void *context, uint32_t slot)
+{
+    aisim_sim *sim = context;
+    aisim_request *r = sim_request(sim, slot);
+    sim_pool *pool = &sim->pools.data[sim->books.data[slot].pool];
+    lower_load(sim, slot);
+    if (pool->router.on_done != NULL && r->rank != AISIM_NONE) {
+        pool->router.on_done(pool->router.context, r, r->rank);
+    }
+    if (r->client != AISIM_NO_CLIENT && sim->clients.data[r->client].terminal != NULL) {
+        aisim_client client = sim->clients.data[r->client];
+        client.terminal(client.context, sim, r);
+    }
+    aisim_content_release(sim->engine.content, r->lease.run);
+    aisim_requests_give(&sim->engine.requests, slot);
+}
+
+int64_t sim_ideal(void *context, const aisim_request *r)
+{
+    aisim_sim *sim = context;
+    if (r->client == AISIM_NO_CLIENT || sim->clients.data[r->client].ideal == NULL) {
+        return -1;
+    }
+    return sim->clients.data[r->client].ideal(sim->clients.data[r->client].context, r);
+}
+
+void sim_end(aisim_sim *sim, uint32_t slot, aisim_end_reason reason, aisim_where where)
+{
+    aisim_request *r = sim_request(sim, slot);
+    r->end = (uint8_t)reason;
+    r->state = AISIM_REQ_DONE;
+    aisim_event event = {.type =
+                             reason >= AISIM_END_REJECTED_EMPTY ? AISIM_EV_REJECT : AISIM_EV_FINISH,
+                         .rank = r->rank,
+                         .t_ns = sim->now_ns,
+                         .request = r};
+    if (event.type == AISIM_EV_REJECT) {
+        event.u.reject.where = where;
+    } else {
+        event.u.finish.ideal_tokens = aisim_engine_ideal(&sim->engine, r);
+    }
+    if (aisim_wanted(&sim->engine.observers, event.type)) {
+        aisim_emit(&sim->engine.observers, &event);
+    }
+    sim_ended(sim, slot);
+}
+
+/* ---- arrival and routing
+ * -------------------------------------------------------------------------------- */
+
+static void look(const void *host, uint32_t rank, aisim_rank_view *out)
+{
+    aisim_sim_rank(host, rank, out);
+}
+
+static void eligible(aisim_sim *sim, sim_pool *pool)
+{
+    pool->targets.len = 0;
+    for (uint32_t i = 0; i < pool->n_ranks; i++) {
+        uint32_t rank = pool->first_rank + i;
+        if (sim->workers.data[sim->rank_workers.data[rank]].state == AISIM_WORKER_READY) {
+            aisim_array_push(&pool->targets, rank);
+        }
+    }
+}
+
+static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
+{
+    aisim_request *r = sim_request(sim, slot);
+    sim_load *load = &sim->loads.data[rank];
+    aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
+    r->dispatched_ns = sim->now_ns;
+    aisim_rank_submit(sim->ranks.data[rank], slot);
+    load->active_requests++;
+    worker->requests++;
+    if (sim->track_load) {
+        uint64_t hit = overlap >= 0 ? (uint64_t)overlap : aisim_sim_overlap_blocks(sim, r, rank);
+        uint64_t cached = hit * sim->ranks.data[rank]->pool.block_size;
+        uint32_t fresh = cached < r->prompt_tokens ? r->prompt_tokens - (uint32_t)cached : 0;
+        sim->books.data[slot].prefill_tokens = fresh;
+        load->active_prefill_tokens += fresh;
+    }
+    if (aisim_wanted(&sim->engine.observers, AISIM_EV_ROUTE)) {
+        aisim_event event = {
+            .type = AISIM_EV_ROUTE, .rank = rank, .t_ns = sim->now_ns, .request = r};
+        event.u.route.worker = worker->index;
+        event.u.route.overlap_blocks = overlap;
+        aisim_emit(&sim->engine.observers, &event);
+    }
+    sim_wake(sim, worker->index);
+}
+
+bool sim_route(aisim_sim *sim, uint32_t slot)
+{
+    sim_pool *pool = &sim->pools.data[sim->books.data[slot].pool];
+    eligible(sim, pool);
+    if (pool->targets.len == 0) {
+        return false;
+    }
+    aisim_targets targets = {pool->targets.len, pool->targets.data, sim, look};
+    int64_t overlap = -1;
+    aisim_error err = {0};
+    uint32_t choice = pool->router.pick(pool->router.context, sim, sim_request(sim, slot), &targets,
+                                        &overlap, &err);
+    if (err.code != AISIM_OK) {
+        aisim_sim_abort(sim, &err);
+        return false;
+    }
+    if (choice == AISIM_NONE) {
+        return false;
+    }
+    AISIM_CHECK(choice < targets.n);
+    dispatch(sim, slot, pool->targets.data[choice], overlap);
+    return true;
+}
+
+void sim_arrive(aisim_sim *sim, uint32_t slot)
+{
+    aisim_request *r = sim_request(sim, slot);
+    if (aisim_wanted(&sim->engine.observers, AISIM_EV_ARRIVE)) {
+        aisim_event event = {
+            .type = AISIM_EV_ARRIVE, .rank = AISIM_NONE, .t_ns = sim->now_ns, .request = r};
+        aisim_emit(&sim->engine.observers, &event);
+    }
+    if (sim->admission != NULL) {
+        aisim_error err = {0};
+        bool go_on = sim->admission(sim->admission_context, sim, r, &err);
+        if (err.code != AISIM_OK) {
+            aisim_sim_abort(sim, &err);
+            return;
+        }
+        if (!go_on) {
+            sim_end(sim, slot, AISIM_END_REJECTED_ADMISSION, AISIM_WHERE_ADMISSION);
+            return;
+        }
+    }
+    sim_pool *pool = &sim->pools.data[sim->books.data[slot].pool];
+    if (pool->queued.len > 0 || !sim_route(sim, slot)) { /* while a queue exists arrivals join it */
+        aisim_array_push(&pool->queued, slot);
+    }
+}
+
+void sim_retry_routers(aisim_sim *sim)
+{
+    sim->retry_routers = false;
+    for (uint32_t i = 0; i < sim->pools.len; i++) {
+        uint32_t served = 0;
+        while (served < sim->pools.data[i].queued.len &&
+               sim_route(sim, sim->pools.data[i].queued.data[served])) {
+            served++;
+        }
+        sim_pool *pool = &sim->pools.data[i];
+        if (served > 0) {
+            pool->queued.len -= served;
+            for (uint32_t j = 0; j < pool->queued.len; j++) {
+                pool->queued.data[j] = pool->queued.data[j + served];
+            }
+        }
+    }
+}
+
+uint64_t aisim_sim_overlap_blocks(const aisim_sim *sim, const aisim_request *request, uint32_t rank)
+{
+    aisim_block_pool *pool = &sim->ranks.data[rank]->pool;
+    uint32_t active;
+    return aisim_block_pool_lookup(pool, request->lease.run,
+                                   request->prompt_tokens / pool->block_size, &active);
+}
+
+void aisim_sim_router(aisim_sim *sim, uint32_t index, const aisim_router *router)
+{
+    sim_pool *pool = &sim->pools.data[index];
+    if (pool->router.free != NULL) {
+        pool->router.free(pool->router.context);
+    }
+    aisim_free(pool->router_name);
+    pool->router = *router;
+    pool->router_name = aisim_strdup(router->name);
+    pool->router.name = pool->router_name;
+}
+
+void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context)
+{
+    sim->admission = fn;
+    sim->admission_context = context;
+}
+
+void aisim_sim_track_load(aisim_sim *sim)
+{
+    sim->track_load = true;
+}

@@ -1,0 +1,356 @@
+-- drive_upstream.lua - kinds `sched` and `split` of vllm_upstream.json.
+--
+-- Every vector runs with the upstream column of reconciliation.md. Tokens and drafts come from the
+-- vector. Requests that wait for an asynchronous load are not modelled here.
+
+local twin = require "aisim_twin"
+local subset = require "compare"
+local tokens_of = require "tokens_of"
+
+local drivers = {}
+
+local function make(config)
+  local own = {
+    block_size = config.block_size,
+    num_blocks = config.blocks,
+    max_batched_tokens = config.max_num_batched_tokens,
+    max_seqs = config.max_num_seqs,
+    max_model_len = config.max_model_len,
+    prefix_caching = config.prefix_caching or false,
+    policy = config.policy,
+    chunked_prefill = config.chunked_prefill,
+    watermark = config.watermark,
+    reserve_full_prompt = config.reserve_full_prompt,
+    long_prefill_token_threshold = config.long_prefill_threshold,
+    never_fits = "wait",
+    admit_at_zero_budget = false,
+    self_preemption = "end_pass",
+    overlap = config.async and "async" or "pipelined",
+    align_split = "upstream",
+    checkpoints = "chunk_end",
+    same_pass_hit = "wait",
+    mtp = { mode = "native", depth = config.spec_tokens or 0 },
+    drop_matched_block = config.eagle or false,
+    lookahead_slots = config.lookahead or 0,
+    first_chunk_lookahead = true,
+    pad_first_decode = true,
+  }
+  if config.mamba_align then
+    own.block_size = config.groups[1].block
+    own.state_cache = { mode = "aligned", blocks = 1 }
+    own.prefix_match_unit = own.block_size
+  end
+  local t = twin.new(own)
+  if config.external then
+    t:set_external(config.external.matched)
+  end
+  return t
+end
+
+local function start(vector)
+  local run = { t = make(vector.config), vector = vector, number = {}, name = {}, serial = {} }
+  local names = {}
+  for id in pairs(vector.requests) do
+    names[#names + 1] = id
+  end
+  table.sort(names)
+  for i, id in ipairs(names) do
+    run.number[id], run.name[i] = i, id
+  end
+  run.batches, run.rows, run.drafts = {}, {}, {}
+  return run
+end
+
+local function names(run, ids)
+  local list = {}
+  for i, id in ipairs(ids) do
+    list[i] = run.name[id]
+  end
+  return list
+end
+
+local ops = {}
+
+function ops.add(run, step)
+  local list = table.move(step.req, 1, #step.req, 1, {})
+  local place = {}
+  for i, id in ipairs(list) do
+    place[id] = i
+  end
+  table.sort(list, function(x, y)
+    local a, b = run.vector.requests[x].arrival or 0, run.vector.requests[y].arrival or 0
+    if a ~= b then
+      return a < b
+    end
+    return place[x] < place[y]
+  end)
+  for _, id in ipairs(list) do
+    local request = run.vector.requests[id]
+    run.serial[id] = assert(run.t:submit {
+      id = run.number[id],
+      prompt = tokens_of(request.prompt),
+      output = request.max_tokens or 16,
+      priority = request.priority,
+      no_read = request.no_read,
+      blocked = request.state == "blocked",
+    })
+  end
+  return {}
+end
+
+-- The drafts a request carries after this plan, as the vectors show them.
+local function draft_list(run, id, n)
+  local list = {}
+  for i = 1, n do
+    list[i] = (run.drafts[id] or {})[i] or -1
+  end
+  return list
+end
+
+function ops.schedule(run, step)
+  if step.budget then
+    run.t:set_budget(step.budget)
+  end
+  local batch = run.t:plan(step.throttle or false)
+  run.t:verify()
+  local record = run.t:record()
+  local have = { scheduled = {}, order = {}, new = {}, resumed = {}, spec = {}, total = 0 }
+  have.preempted, have.rows = {}, {}
+  for _, item in ipairs(record.items) do
+    local id = run.name[item.id]
+    have.scheduled[id] = item.tokens
+    have.order[#have.order + 1] = id
+    have.total = have.total + item.tokens
+    have.rows[#have.rows + 1] = { id = id, serial = item.serial }
+    if item.admitted then
+      local again = #run.t:request(item.serial).readmit_reused > 0
+      local list = again and have.resumed or have.new
+      list[#list + 1] = id
+    end
+    if item.drafts > 0 then
+      have.spec[id] = draft_list(run, id, item.drafts)
+    end
+  end
+  for i, victim in ipairs(record.preempted) do
+    have.preempted[i] = run.name[victim.id]
+    run.drafts[run.name[victim.id]] = nil
+  end
+  have.batch = batch
+  run.batches[step.id or ""] = batch
+  run.rows[batch] = have.rows
+  return have
+end
+
+local function complete(run, batch, step)
+  local results = {}
+  for _, row in ipairs(run.rows[batch]) do
+    local ids = step.tokens and step.tokens[row.id] or (step.each and { step.each })
+    if ids then
+      local drafts = step.drafts and step.drafts[row.id]
+      results[#results + 1] = { serial = row.serial, ids = ids, drafts = drafts and #drafts or 0 }
+    end
+  end
+  local record = run.t:complete(batch, results)
+  run.t:verify()
+  local have = { finished = {}, drafts = 0, draft_tokens = 0, accepted = 0 }
+  for i, finished in ipairs(record.finished) do
+    have.finished[i] = run.name[finished.id]
+  end
+  for _, emitted in ipairs(record.emitted) do
+    local id = run.name[emitted.id]
+    run.drafts[id] = step.drafts and step.drafts[id]
+    if emitted.verified > 0 then
+      have.drafts = have.drafts + 1
+      have.draft_tokens = have.draft_tokens + emitted.verified
+      have.accepted = have.accepted + emitted.accepted
+    end
+  end
+  return have
+end
+
+function ops.output(run, step)
+  return complete(run, run.batches[step["for"]], step)
+end
+
+function ops.finish(run, step)
+  for _, id in ipairs(step.req) do
+    run.t:cancel(run.number[id])
+  end
+  return {}
+end
+
+function ops.state(run, step)
+  for _, id in ipairs(step.req or {}) do
+    run.t:unblock(run.number[id])
+  end
+  return {}
+end
+
+function ops.reset(run, step)
+  return { ok = run.t:reset(step.preempt_running or false) }
+end
+
+function ops.run_rest(run, step)
+  local have = { steps = 0, total = 0 }
+  while run.t:state().ready do
+    local planned = ops.schedule(run, {})
+    have.steps = have.steps + 1
+    have.total = have.total + planned.total
+    if planned.total == 0 then
+      break
+    end
+    complete(run, planned.batch, { each = step.each or 0 })
+  end
+  return have
+end
+
+function ops.run_async(run, step)
+  local have = { total = 0, first_scheduled = {} }
+  local flight = {}
+  for i, id in ipairs(step.inflight) do
+    flight[i] = run.batches[id]
+    have.total = have.total + run.totals[id]
+  end
+  local turn = 0
+  while #flight > 0 do
+    turn = turn + 1
+    if step.abort and step.abort[turn] then
+      ops.finish(run, { req = { step.abort[turn] } })
+    end
+    if step.add_each and step.add_each[turn] then
+      ops.add(run, { req = { step.add_each[turn] } })
+    end
+    complete(run, table.remove(flight, 1), { each = 7 })
+    local planned = ops.schedule(run, {})
+    have.total = have.total + planned.total
+    for id, tokens in pairs(planned.scheduled) do
+      have.first_scheduled[id] = have.first_scheduled[id] or tokens
+    end
+    if planned.total > 0 then
+      flight[#flight + 1] = planned.batch
+    end
+  end
+  return have
+end
+
+local function request_state(run, id)
+  local view = run.t:request(run.serial[id])
+  local outputs = run.t:tokens(run.serial[id])
+  local own = {}
+  for i = view.prompt + 1, #outputs do
+    own[#own + 1] = outputs[i]
+  end
+  return {
+    computed = view.computed,
+    tokens = view.known,
+    with_drafts = view.known + view.drafts,
+    outputs = own,
+    num_outputs = view.generated,
+    state = view.status,
+    reason = view.reason == "context" and "length" or view.reason,
+    preemptions = view.preemptions,
+    drafts = draft_list(run, id, view.drafts),
+    blocks = { view.owned },
+    hit = view.reused,
+  }
+end
+
+local function observe(run, have, expect)
+  local state = run.t:state()
+  have.running, have.waiting = names(run, state.running), names(run, state.waiting)
+  have.skipped = names(run, state.skipped)
+  have.free = state.free + state.inactive
+  have.prefill_pending = state.capacity_bound
+  have.stats = { requests = state.lookups, queries = state.lookup_tokens, hits = state.hit_tokens }
+  have.req = {}
+  for id in pairs(expect.req or {}) do
+    have.req[id] = request_state(run, id)
+  end
+end
+
+-- `scheduled` and `spec` are complete lists.
+local function complete_list(want, have, path)
+  for id in pairs(have or {}) do
+    if want[id] == nil then
+      return path .. ": unexpected " .. id
+    end
+  end
+end
+
+function drivers.sched(vector)
+  local external = vector.config.external
+  if external and external.async then
+    return nil, "asynchronous load"
+  end
+  local run = start(vector)
+  run.totals = {}
+  for i, step in ipairs(vector.steps) do
+    local have = assert(ops[step.op], step.op)(run, step)
+    if step.op == "schedule" then
+      run.totals[step.id or ""] = have.total
+    end
+    local expect = step.expect or {}
+    observe(run, have, expect)
+    local path = ("step %d (%s)"):format(i, step.op)
+    local difference = (step.expect and subset(expect, have, path))
+      or (expect.scheduled and complete_list(expect.scheduled, have.scheduled, path))
+      or (expect.spec and complete_list(expect.spec, have.spec, path))
+    if difference then
+      return difference
+    end
+  end
+end
+
+-- The pure split function with the upstream stops.
+local function chunk(config, step)
+  local threshold = config.long_prefill_threshold or 0
+  local budget = step.budget or config.budget
+  local cap = threshold > 0 and math.min(budget, threshold) or budget
+  return twin.align_split {
+    kind = "upstream",
+    block_size = config.block,
+    unit = config.partial_hits and config.hash_block or config.block,
+    cap = cap,
+    drop = config.eagle or false,
+    junction = step.boundary or 0,
+    start = step.start or 0,
+    prompt = step.prompt,
+    known = step.tokens or step.prompt,
+    desired = step.offer,
+  }
+end
+
+local function walk(vector)
+  local path = vector.walk
+  local have = { chunks = {}, ends = {} }
+  local at, turn = path.start or 0, 0
+  while at < path.prompt and turn < 1000 do
+    local offer = path.offers[turn % #path.offers + 1]
+    turn = turn + 1
+    local n = chunk(vector.config, {
+      start = at,
+      offer = math.min(offer, path.prompt - at),
+      prompt = path.prompt,
+      tokens = path.tokens,
+      boundary = path.boundary,
+    })
+    at = at + n
+    have.chunks[turn] = n
+    if n > 0 then
+      have.ends[#have.ends + 1] = at
+    end
+  end
+  return subset(vector.expect, have, "walk")
+end
+
+function drivers.split(vector)
+  for i, step in ipairs(vector.cases or vector.steps or {}) do
+    local difference = subset(step.expect, { chunk = chunk(vector.config, step) }, "[" .. i .. "]")
+    if difference then
+      return difference
+    end
+  end
+  return vector.walk and walk(vector) or nil
+end
+
+return drivers
