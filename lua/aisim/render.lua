@@ -219,16 +219,18 @@ local function throughput(screen, out)
   if #items > 0 then out[#out + 1] = items_line("reuse", items) end
 end
 
---- "✓ ttft_ms.p99 < 500", "✗ good_fraction >= 0.95   got 0.931".
-local function verdicts(screen, out)
+--- "expect       ✓ ttft_ms.p99 < 500   ✗ good_fraction >= 0.95   got 0.931".
+---@param verdicts aisim.Verdict[]
+---@return string? line    nil without expectations
+function M.expect(verdicts)
   local items = {}
-  for i, verdict in ipairs(screen.verdicts or {}) do
+  for i, verdict in ipairs(verdicts) do
     items[i] = (verdict.ok and "✓ " or "✗ ") .. verdict.text
     if not verdict.ok then
       items[i] = items[i] .. "   got " .. (verdict.got and M.number(verdict.got) or "nothing (undefined)")
     end
   end
-  if #items > 0 then out[#out + 1] = items_line("expect", items) end
+  return #items > 0 and items_line("expect", items) or nil
 end
 
 local function custom(screen, out)
@@ -255,7 +257,7 @@ function M.screen(screen)
   out[#out + 1] = ""
   throughput(screen, out)
   custom(screen, out)
-  verdicts(screen, out)
+  out[#out + 1] = M.expect(screen.verdicts or {})
   for i, note in ipairs(screen.notes or {}) do
     out[#out + 1] = (i == 1 and "notes" .. (" "):rep(LABEL - 5) or (" "):rep(LABEL)) .. note
   end

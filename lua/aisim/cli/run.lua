@@ -107,7 +107,8 @@ function M.main(args)
     if job.report then job.report(run) end
   elseif job.report then
     job.report(run)
-    if #verdicts > 0 then terminal.out(render.verdicts(verdicts)) end
+    local line = render.expect(verdicts)
+    if line then terminal.out(line) end
   elseif not args.quiet then
     terminal.out(render.screen(screen))
   end
