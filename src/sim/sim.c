@@ -152,6 +152,11 @@ uint32_t aisim_sim_pools(const aisim_sim *sim)
     return sim->pools.len;
 }
 
+uint32_t aisim_sim_block_size(const aisim_sim *sim, uint32_t pool)
+{
+    return sim->ranks.data[sim->pools.data[pool].first_rank]->config.kv.block_size;
+}
+
 uint32_t aisim_sim_workers(const aisim_sim *sim)
 {
     return sim->workers.len;
