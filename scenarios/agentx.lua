@@ -50,6 +50,20 @@ local function play(s, window, until_ms)
   end
 end
 
+--- Longest resident prefix first; below half the prompt, or behind a much longer queue, the least loaded.
+local function prefix_router(block_size)
+  return function(req, targets)
+    local hit, load = targets.overlap_blocks, targets.active_requests
+    local best, idle = 1, 1
+    for i = 2, targets.n do
+      if hit[i] > hit[best] or hit[i] == hit[best] and load[i] < load[best] then best = i end
+      if load[i] < load[idle] then idle = i end
+    end
+    if 2 * hit[best] * block_size < req.prompt_tokens or load[best] - load[idle] > 8 then return idle end
+    return best
+  end
+end
+
 function S.setup(sim, p)
   sim:pool {
     name = "main", workers = p.workers,
@@ -63,7 +77,13 @@ function S.setup(sim, p)
       },
     },
   }
-  sim:router { pool = "main", policy = p.router }
+  if p.router == "prefix" then
+    sim:router {
+      name = "prefix", columns = { "overlap_blocks", "active_requests" }, pick = prefix_router(p.block_size),
+    }
+  else
+    sim:router { policy = p.router }
+  end
 
   if p.plays ~= "" then
     sim:workload(aisim.agentx {

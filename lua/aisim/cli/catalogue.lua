@@ -72,6 +72,39 @@ function M.hooks()
   return rows
 end
 
+-- What the built-in policies do; which of them there are is asked from the engine.
+local POLICIES <const> = {
+  round_robin = "next target in order", random = "any target, equal chances",
+  least_requests = "fewest routed and unfinished requests", shortest_queue = "fewest waiting, then fewest running",
+  least_tokens = "fewest prompt tokens to compute and blocks in use", least_kv = "lowest share of KV blocks in use",
+  p2c = "the better of two drawn targets", weighted_random = "chances by weight / (1 + load)",
+  hash = "rendezvous hash of session, root, user or prefix", hash_bounded = "consistent hash with bounded load",
+  prefix = "longest resident prefix, least load when the load is uneven",
+  kv = "cost of overlap and load, drawn by temperature", session = "sticky by session",
+  sibling_group = "sticky by parent session",
+}
+
+function M.routers()
+  local rows = {}
+  for i, name in ipairs(require("aisim.core").router_names()) do rows[i] = { name, POLICIES[name] or "" } end
+  rows[#rows + 1] = { "pick = function(req, targets, now) … end", "a policy in Lua (aisim help router)" }
+  return rows
+end
+
+--- Public functions of aisim.dist, with their argument names.
+function M.distributions()
+  local rows = {}
+  for name, fn in pairs(require "aisim.dist") do
+    if type(fn) == "function" and name ~= "is" and name ~= "read" then
+      local arguments = {}
+      for i = 1, debug.getinfo(fn, "u").nparams do arguments[i] = debug.getlocal(fn, i) end
+      rows[#rows + 1] = { "aisim.dist." .. name, ("(%s)"):format(table.concat(arguments, ", ")) }
+    end
+  end
+  table.sort(rows, function(a, b) return a[1] < b[1] end)
+  return rows
+end
+
 --- Folders with scenarios: the working folder's, and that of the installation.
 local function scenario_folders()
   local folders = { "scenarios" }
