@@ -482,7 +482,9 @@ bool twin_reset(twin *t, bool force)
             aisim_rank_preempt(&t->rank, t->rank.running.len - 1);
         }
     }
-    return aisim_block_pool_reset(&t->rank.pool);
+    bool done = aisim_block_pool_reset(&t->rank.pool);
+    t->rank.pool.log.len = 0; /* no part of the next pass */
+    return done;
 }
 
 void twin_verify(const twin *t)
