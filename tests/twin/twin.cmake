@@ -43,3 +43,5 @@ aisim_test_program(aisim_compare tests ${twin_dir}/compare.c ${twin_dir}/compare
   ${twin_dir}/compare_probe.c)
 target_link_libraries(aisim_compare PRIVATE aisim_twin aisim_engine_double)
 aisim_test(NAME twin.compare LABEL twin COMMAND aisim_compare --count 2000 --jobs 2 --shrink)
+file(GLOB twin_cases CONFIGURE_DEPENDS ${twin_dir}/cases/*.txt)
+aisim_test(NAME twin.cases LABEL twin COMMAND aisim_compare --replay ${twin_cases})
