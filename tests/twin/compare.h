@@ -6,7 +6,7 @@
  *
  *   compare_make.c    (seed, index, features) -> case
  *   compare_text.c    case <-> text
- *   compare_run.c     drives both sides, compares after every call, counts what was reached
+ *   compare_run.c     drives both sides; compare_same.c compares, compare_count.c counts
  *   compare_shrink.c  a failing case -> a smaller one that still fails
  *   compare.c         the program */
 #ifndef AISIM_COMPARE_H
