@@ -124,6 +124,7 @@ const char *compare_features_parse(const char *list, uint64_t *features);
     X(self_preemptions, "requests that had to make room for themselves")                           \
     X(undone, "preemptions of a request already scheduled in the pass")                            \
     X(withdrawn, "blocks whose publication was withdrawn")                                         \
+    X(withdrawn_promoted, "of them with a copy that takes the place")                              \
     X(published, "blocks published")                                                               \
     X(duplicates, "of them further copies")                                                        \
     X(promoted, "copies that took the place of an evicted or withdrawn one")                       \

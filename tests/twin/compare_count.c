@@ -86,6 +86,8 @@ void compare_count_end(compare_runner *r)
     compare_count(r, COMPARE_duplicates, copies);
     compare_count(r, COMPARE_undone, now.undone - r->before.undone);
     compare_count(r, COMPARE_withdrawn, now.withdrawn - r->before.withdrawn);
+    compare_count(r, COMPARE_withdrawn_promoted,
+                  now.withdrawn_promoted - r->before.withdrawn_promoted);
     compare_count(r, COMPARE_promoted, now.promoted - r->before.promoted);
     compare_count(r, COMPARE_self_preemptions, now.self_preemptions - r->before.self_preemptions);
     compare_count(r, COMPARE_evicted_copy,

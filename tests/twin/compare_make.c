@@ -17,6 +17,8 @@ typedef struct maker {
     uint32_t longest;    /* prompt tokens */
     uint32_t alphabet;   /* ids */
     uint32_t horizon;    /* passes over which requests arrive */
+    bool squeeze;        /* short prompts, long outputs, several at once: preemptions */
+    bool silent;         /* the next output is empty (E-P16) */
     uint64_t next_fresh; /* ids that occur once */
 } maker;
 
@@ -63,6 +65,9 @@ static uint32_t make_blocks(maker *m)
 {
     uint32_t b = m->c->config.kv.block_size;
     uint32_t one = (m->longest + b - 1) / b;
+    if (m->squeeze) {
+        return one + between(m, 1, 24 / b + one);
+    }
     switch (below(m, 8)) {
     case 0:
         return between(m, 1, one + 1); /* some never fit */
@@ -134,11 +139,11 @@ static void make_config(maker *m)
     aisim_rank_config *config = &m->c->config;
     aisim_scheduler_config *s = &config->scheduler;
     aisim_rank_config_default(config);
-    config->kv.block_size = sizes[below(m, sizeof sizes / sizeof *sizes)];
+    config->kv.block_size = sizes[below(m, m->squeeze ? 7 : sizeof sizes / sizeof *sizes)];
     config->kv.blocks = make_blocks(m);
     config->kv.prefix_caching = !with(m, COMPARE_WITH_uncached, 12);
     s->max_batched_tokens = make_budget(m);
-    s->max_sequences = between(m, 1, 8);
+    s->max_sequences = between(m, m->squeeze ? 3 : 1, 8);
     s->chunked_prefill = !with(m, COMPARE_WITH_unchunked, 20);
     if (with(m, COMPARE_WITH_context_limit, 30)) {
         s->context_length = between(m, 2 + m->longest / 2, m->longest + 20);
@@ -149,7 +154,7 @@ static void make_config(maker *m)
     if (with(m, COMPARE_WITH_priority, 30)) {
         s->policy = AISIM_POLICY_PRIORITY;
     }
-    if (with(m, COMPARE_WITH_fifo, 35)) {
+    if (with(m, COMPARE_WITH_fifo, m->squeeze ? 60 : 35)) {
         s->preemption = AISIM_PREEMPTION_FIFO;
     }
     if (with(m, COMPARE_WITH_watermark, 20)) {
@@ -233,8 +238,11 @@ static void make_prompt(maker *m, compare_request *r)
     const compare_request *from = earlier(m, &index);
     uint32_t known = from->prompt.len + from->planned.len;
     r->salt = from->salt;
-    if (style == 2) { /* exact repeat */
-        push_from(&r->prompt, from, from->prompt.len);
+    if (style == 2) { /* exact repeat, sometimes of whole blocks only (E-H3 without output) */
+        uint32_t b = m->c->config.kv.block_size;
+        push_from(&r->prompt, from,
+                  chance(m, 50) ? from->prompt.len : (from->prompt.len + b - 1) / b * b);
+        m->silent = r->prompt.len % b == 0 && chance(m, 60);
     } else if (style <= 4 && (m->features >> COMPARE_WITH_sessions & 1) != 0) {
         push_from(&r->prompt, from, known); /* the next turn of a session */
         push_random(m, &r->prompt, between(m, 1, 12));
@@ -278,8 +286,12 @@ static bool plan_like_another(maker *m, compare_request *r)
 
 static void make_output(maker *m, compare_request *r)
 {
-    uint32_t style = below(m, 10);
+    uint32_t style = m->silent ? 0 : below(m, 10);
+    m->silent = false;
     r->output = style == 0 ? 0 : style == 1 ? 1 : between(m, 2, style < 7 ? 12 : 30);
+    if (m->squeeze && style > 1) {
+        r->output = between(m, 6, 30);
+    }
     if (plan_like_another(m, r) || chance(m, 40)) {
         return;
     }
@@ -333,9 +345,43 @@ static bool make_again(maker *m, compare_request *r)
     return true;
 }
 
+/* A second one beside the last: in lock step both compute the same blocks (E-B6). */
+static bool make_pair(maker *m, compare_request *r)
+{
+    if (m->c->requests.len == 0 || !chance(m, 12)) {
+        return false;
+    }
+    uint32_t id = r->id;
+    const compare_request *from = &m->c->requests.data[m->c->requests.len - 1];
+    *r = *from;
+    r->id = id;
+    r->prompt = r->planned = (compare_tokens){0};
+    copy_tokens(&r->prompt, &from->prompt);
+    copy_tokens(&r->planned, &from->planned);
+    if (r->planned.len < r->output && from->role == COMPARE_PLAIN) {
+        compare_request *other = &m->c->requests.data[m->c->requests.len - 1];
+        while (other->planned.len < other->output) {
+            push(&other->planned, 1 + below(m, m->alphabet));
+        }
+        r->planned.len = 0;
+        copy_tokens(&r->planned, &other->planned);
+    }
+    if (chance(m, 20)) {
+        r->output += below(m, 6);
+    }
+    if (chance(m, 30)) {
+        r->arrive += below(m, 3);
+    }
+    return true;
+}
+
 static void make_request(maker *m)
 {
     compare_request r = {.id = m->c->requests.len + 1, .after = COMPARE_NONE};
+    if (make_pair(m, &r)) {
+        aisim_array_push(&m->c->requests, r);
+        return;
+    }
     if (!make_again(m, &r)) {
         if (with(m, COMPARE_WITH_salt, 10)) {
             r.salt = below(m, 3);
@@ -383,7 +429,8 @@ compare_case *compare_make(uint64_t seed, uint64_t index, uint64_t features)
                .rng = {aisim_mix64(aisim_mix64(seed) ^ index)},
                .features = features,
                .next_fresh = 1000};
-    m.longest = between(&m, 4, 60);
+    m.squeeze = chance(&m, 45);
+    m.longest = m.squeeze ? between(&m, 4, 24) : between(&m, 4, 60);
     m.alphabet = between(&m, 1, 3);
     m.horizon = between(&m, 1, 40);
     make_config(&m);

@@ -174,7 +174,9 @@ bool twin_index_add(twin *t, uint32_t block, uint32_t node, bool alias, twin_nam
 static void drop_copy(twin *t, uint32_t block, uint32_t node, bool event, bool withdrawn)
 {
     const twin_ids *copies = &t->nodes.data[node].copies;
-    t->totals.promoted += event && copies->len > 1 && copies->data[0] == block;
+    bool primary = event && copies->len > 1 && copies->data[0] == block;
+    t->totals.promoted += primary;
+    t->totals.withdrawn_promoted += primary && withdrawn;
     twin_ids_remove(&t->nodes.data[node].copies, block);
     if (!event || t->nodes.data[node].copies.len > 0) {
         return;
