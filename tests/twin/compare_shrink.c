@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ bool compare_run_apart(const compare_case *c, char *difference)
         }
         compare_run(c, &result);
         (void)!write(ends[1], result.difference, sizeof result.difference);
-        _exit(result.same ? 0 : 1);
+        exit(result.same ? 0 : 1);
     }
     close(ends[1]);
     char text[512] = "";
