@@ -38,21 +38,21 @@ static double causal_chunk(const aisim_op_pricing *pricing, const aisim_op *op,
     return pricing->fixes.prefix_roof ? max2(ms, roof_ms) : ms;
 }
 
-/* §3.4: lengths in a batch differ; five of them, evenly over +-10 % */
+/* §3.4: lengths in a batch differ; five of them, evenly over +-10 %, whole tokens (rounded down) */
 enum { SPREAD = 5 };
 
 static double decode_spread(const aisim_op_pricing *pricing, const aisim_op *op,
                             const aisim_op_load *load, aisim_provenance *provenance)
 {
     double len = (double)load->context;
-    double low = (double)(uint64_t)(0.9 * len), high = (double)(uint64_t)(1.1 * len);
+    uint64_t low = (uint64_t)(0.9 * len), high = (uint64_t)(1.1 * len);
     aisim_op_load at = *load;
     double sum = 0;
     *provenance = AISIM_PROVENANCE_MEASURED;
-    for (int i = 0; i < SPREAD; i++) {
+    for (uint64_t i = 0; i < SPREAD; i++) {
         aisim_provenance one;
-        double length = low + (high - low) * i / (SPREAD - 1);
-        at.context = length < 1 ? 1 : (uint64_t)(length + 0.5);
+        uint64_t length = low + (high - low) * i / (SPREAD - 1);
+        at.context = length > 0 ? length : 1;
         sum += pricing->source->class->price(pricing->source, op, &at, &one);
         *provenance = aisim_provenance_worse(*provenance, one);
     }
@@ -70,13 +70,8 @@ static double without_launch_floor(const aisim_op_pricing *pricing, const aisim_
 }
 
 static double gemm_cost(const aisim_op_pricing *pricing, const aisim_op *op,
-                        const aisim_op_load *load, double roof_ms, bool decode_pass,
-                        aisim_provenance *provenance)
+                        const aisim_op_load *load, bool decode_pass, aisim_provenance *provenance)
 {
-    if (op->gemm.outside_table) {
-        *provenance = AISIM_PROVENANCE_FORMULA;
-        return roof_ms;
-    }
     double ms = pricing->source->class->price(pricing->source, op, load, provenance);
     if (pricing->fixes.block_gemm_floor && decode_pass && op->dtype == AISIM_DTYPE_FP8_BLOCK &&
         *provenance != AISIM_PROVENANCE_ROOFLINE) {
@@ -117,7 +112,7 @@ aisim_op_price aisim_op_cost(const aisim_op_pricing *pricing, const aisim_op *op
             hw, 2 * x * (double)(op->elementwise.dim_in + op->elementwise.dim_out));
         return price;
     case AISIM_OP_GEMM:
-        price.ms = gemm_cost(pricing, op, load, price.roof_ms, decode_pass, &price.provenance);
+        price.ms = gemm_cost(pricing, op, load, decode_pass, &price.provenance);
         return price;
     case AISIM_OP_PREFILL_ATTENTION:
         price.ms = causal_chunk(pricing, op, load, price.roof_ms, &price.provenance) +

@@ -1,9 +1,11 @@
 /* op_level.c - from the aggregates of a pass to the sum of its operations (timing.md §6).
  *
- * Operations fall into three parts by what their load depends on:
+ * Operations fall into four parts by what their load depends on:
  *   tokens    x alone (dense and expert GEMMs, norms, collectives, and in decode everything else)
  *   logits    rows of the output head
- *   sequence  batch and lengths (attention, latent blocks, the delta-net kernels of a prefill)
+ *   attention batch and lengths of one phase (grouped-query attention)
+ *   sequence  batch and lengths (latent blocks, delta-net kernels of a prefill): in a fused pass
+ *             the reference prices them as one sequence of all tokens
  * The first two are memoised by x and by rows. Sums run in list order, parts in the order above,
  * whether a part comes from the memo or not: results do not depend on the history. */
 #include "timing/op_level.h"
@@ -15,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "timing/source_tables.h"
 #include "timing/timing_class.h"
 
 const char *const aisim_mixed_words[] = {"fused", "serial", NULL};
@@ -42,7 +45,7 @@ typedef struct memo_slot {
     double ms;
 } memo_slot;
 
-typedef enum { PART_TOKENS, PART_LOGITS, PART_SEQUENCE, PART_COUNT } part_kind;
+typedef enum { PART_TOKENS, PART_LOGITS, PART_ATTENTION, PART_SEQUENCE, PART_COUNT } part_kind;
 
 /* One memo per (phase, part): tokens and logits of prefill, everything but attention of decode. */
 typedef enum { MEMO_PREFILL_TOKENS, MEMO_PREFILL_LOGITS, MEMO_DECODE, MEMO_COUNT } memo_kind;
@@ -80,6 +83,7 @@ static part_kind part_of(const aisim_op *op, aisim_phase phase)
                                                                                   : PART_TOKENS;
     case AISIM_OP_PREFILL_ATTENTION:
     case AISIM_OP_DECODE_ATTENTION:
+        return PART_ATTENTION;
     case AISIM_OP_MLA_PREFILL:
     case AISIM_OP_MLA_DECODE:
     case AISIM_OP_GDN_CONV:
@@ -102,6 +106,8 @@ static void record(recorder *to, const aisim_op *op, const aisim_op_load *load, 
         part->roof_ms = count * price->roof_ms;
         part->latency_ms = count * price->ms;
         part->provenance = price->provenance;
+        part->kind = aisim_op_class_name(op->kind);
+        part->overlap = op->overlap;
     }
     to->count++;
 }
@@ -237,6 +243,7 @@ static double prefill_pass(op_level *self, const aisim_pass_shape *shape, record
 {
     aisim_op_load load = chunk_load(shape);
     double ms = prefill_rest(self, &load, to);
+    ms += sum_part(self, AISIM_PHASE_PREFILL, PART_ATTENTION, &load, false, 1, to);
     return ms + sum_part(self, AISIM_PHASE_PREFILL, PART_SEQUENCE, &load, false, 1, to);
 }
 
@@ -257,9 +264,28 @@ static double decode_pass(op_level *self, const aisim_pass_shape *shape, recorde
     double factor = draft_factor(self, shape);
     double ms = memo_part(self, MEMO_DECODE, load.tokens, AISIM_PHASE_DECODE, PART_TOKENS, &load,
                           true, factor, to);
+    ms += sum_part(self, AISIM_PHASE_DECODE, PART_ATTENTION, &load, true, factor, to);
     ms += sum_part(self, AISIM_PHASE_DECODE, PART_SEQUENCE, &load, true, factor, to);
     if (self->options.graph_max_batch > 0 && load.tokens > self->options.graph_max_batch) {
         ms += self->launches * factor * 1e-3 * self->hardware.elementwise_launch_us;
+    }
+    return ms;
+}
+
+static double fused_attention(op_level *self, const aisim_pass_shape *shape,
+                              const aisim_op_load *chunk, recorder *to)
+{
+    aisim_op_load prefill = *chunk, decode = {0};
+    prefill.batch = (shape->new_tokens + chunk->seq - 1) / chunk->seq;
+    decode.batch = shape->n_decode;
+    decode.seq = 1;
+    decode.context = at_least_one(shape->context_tokens / shape->n_decode);
+    double factor = draft_factor(self, shape);
+    double ms = sum_part(self, AISIM_PHASE_PREFILL, PART_ATTENTION, &prefill, false, 1, to);
+    ms += sum_part(self, AISIM_PHASE_DECODE, PART_ATTENTION, &decode, false, factor, to);
+    if (self->options.fixes.mla_mixed) { /* Q6 */
+        ms += sum_part(self, AISIM_PHASE_PREFILL, PART_SEQUENCE, &prefill, false, 1, to);
+        ms += sum_part(self, AISIM_PHASE_DECODE, PART_SEQUENCE, &decode, false, factor, to);
     }
     return ms;
 }
@@ -268,22 +294,18 @@ static double decode_pass(op_level *self, const aisim_pass_shape *shape, recorde
 static double fused_pass(op_level *self, const aisim_pass_shape *shape, recorder *to)
 {
     aisim_op_load chunk = chunk_load(shape);
-    aisim_op_load all = {0};
+    aisim_op_load all = {.batch = 1, .past = shape->past_tokens, .logit_rows = 1}; /* Q3 */
     all.tokens = shape->new_tokens + verified_tokens(shape);
-    all.logit_rows = 1; /* Q3 */
+    all.seq = all.tokens;
     if (self->options.fixes.mixed_logits) {
         all.logit_rows = shape->n_prefill + verified_tokens(shape);
     }
     double ms = prefill_rest(self, &all, to);
-    aisim_op_load attention = chunk;
-    attention.batch = (shape->new_tokens + chunk.seq - 1) / chunk.seq;
-    aisim_op_load decode = {0};
-    decode.batch = shape->n_decode;
-    decode.seq = 1;
-    decode.context = at_least_one(shape->context_tokens / shape->n_decode);
-    ms += sum_part(self, AISIM_PHASE_PREFILL, PART_SEQUENCE, &attention, false, 1, to);
-    return ms + sum_part(self, AISIM_PHASE_DECODE, PART_SEQUENCE, &decode, false,
-                         draft_factor(self, shape), to);
+    ms += fused_attention(self, shape, &chunk, to);
+    if (!self->options.fixes.mla_mixed) { /* Q6 */
+        ms += sum_part(self, AISIM_PHASE_PREFILL, PART_SEQUENCE, &all, false, 1, to);
+    }
+    return ms;
 }
 
 static double level_compose(op_level *self, const aisim_pass_shape *shape, recorder *to)
@@ -297,6 +319,9 @@ static double level_compose(op_level *self, const aisim_pass_shape *shape, recor
         aisim_op host = {.name = "host_overhead", .kind = AISIM_OP_PIPELINE_HOP};
         aisim_op_load none = {0};
         record(to, &host, &none, 1, &(aisim_op_price){ms, 0, AISIM_PROVENANCE_FORMULA});
+        if (to->count <= to->capacity) {
+            to->parts[to->count - 1].kind = "host";
+        }
     }
     if (!prefill) {
         return ms + decode_pass(self, shape, to);
@@ -435,6 +460,21 @@ aisim_status aisim_timing_roofline(const aisim_model *model, const aisim_hardwar
     }
     return aisim_timing_op_level(model, hardware, parallelism, options,
                                  aisim_op_source_roofline(hardware, use->mfu, use->mbu), out, err);
+}
+
+aisim_status aisim_timing_tables(const aisim_model *model, const aisim_hardware *hardware,
+                                 const aisim_parallelism *parallelism,
+                                 const aisim_op_level_options *options, const char *folder,
+                                 aisim_timing **out, aisim_error *err)
+{
+    aisim_table *table;
+    *out = NULL;
+    aisim_status status = aisim_table_load(folder, hardware, &table, err);
+    if (status != AISIM_OK) {
+        return status;
+    }
+    return aisim_timing_op_level(model, hardware, parallelism, options,
+                                 aisim_op_source_tables(table, hardware), out, err);
 }
 
 void aisim_timing_forget(aisim_timing *timing)
