@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "timing/calibration.h"
 #include "timing/source_tables.h"
 #include "timing/timing_class.h"
 
@@ -470,6 +471,21 @@ aisim_status aisim_timing_tables(const aisim_model *model, const aisim_hardware 
     aisim_table *table;
     *out = NULL;
     aisim_status status = aisim_table_load(folder, hardware, &table, err);
+    if (status != AISIM_OK) {
+        return status;
+    }
+    return aisim_timing_op_level(model, hardware, parallelism, options,
+                                 aisim_op_source_tables(table, hardware), out, err);
+}
+
+aisim_status aisim_timing_calibrated(const aisim_model *model, const aisim_hardware *hardware,
+                                     const aisim_parallelism *parallelism,
+                                     const aisim_op_level_options *options, const char *path,
+                                     aisim_timing **out, aisim_error *err)
+{
+    aisim_table *table;
+    *out = NULL;
+    aisim_status status = aisim_calibration_load(path, hardware, &table, NULL, err);
     if (status != AISIM_OK) {
         return status;
     }

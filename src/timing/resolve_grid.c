@@ -90,12 +90,6 @@ static double evaluate(grid_query *q, uint32_t axis, uint32_t low, uint32_t high
     return a >= 0 ? scaled(q, axis, left_key, a) : b >= 0 ? scaled(q, axis, right_key, b) : -1;
 }
 
-/* log2, exact for powers of two: most keys are. */
-static double log2_of(uint32_t x)
-{
-    return log2((double)x);
-}
-
 enum { NEAREST = 5 };
 
 typedef struct neighbour {
@@ -118,23 +112,15 @@ static void insert(neighbour near[], uint32_t *count, double distance2, uint32_t
 
 static uint32_t find_nearest(const grid_query *q, const aisim_table_slice *slice, neighbour near[])
 {
-    double want[AISIM_TABLE_AXES], part[AISIM_TABLE_AXES] = {0};
-    uint32_t last[AISIM_TABLE_AXES] = {0}, count = 0; /* keys are >= 1 */
+    double want[AISIM_TABLE_AXES] = {0};
+    uint32_t count = 0;
     for (uint32_t axis = 0; axis < q->axes; axis++) {
-        want[axis] = log2_of(q->at[axis]);
+        want[axis] = log2((double)q->at[axis]);
     }
     for (uint32_t i = slice->first; i < slice->first + slice->count; i++) {
-        const uint32_t *at = q->table->rows[i].at;
-        double sum = 0;
-        for (uint32_t axis = 0; axis < q->axes; axis++) {
-            if (at[axis] != last[axis]) {
-                double d = log2_of(at[axis]) - want[axis];
-                last[axis] = at[axis];
-                part[axis] = d * d;
-            }
-            sum += part[axis];
-        }
-        insert(near, &count, sum, i);
+        const double *at = q->table->rows[i].log2; /* 0 on axes the family does not have */
+        double a = at[0] - want[0], b = at[1] - want[1], c = at[2] - want[2];
+        insert(near, &count, a * a + b * b + c * c, i);
     }
     return count;
 }

@@ -131,9 +131,11 @@ static double table_price(aisim_op_source *source, const aisim_op *op, const ais
     const table_source *self = (const table_source *)source;
     aisim_table_query query;
     aisim_table_query_of(op, load, &query);
-    bool static_gemm = op->kind == AISIM_OP_GEMM && op->dtype == AISIM_DTYPE_FP8_STATIC;
+    bool static_gemm = op->kind == AISIM_OP_GEMM && op->dtype == AISIM_DTYPE_FP8_STATIC &&
+                       !self->table->calibrated; /* a calibration holds the differences */
     if (static_gemm) {
         query.key[0] = AISIM_DTYPE_FP8;
+        query.key[3] = 0;
     }
     aisim_roof roof = aisim_op_roof(&self->hardware, op, load);
     double roof_ms = aisim_roof_ms(roof);
@@ -142,6 +144,9 @@ static double table_price(aisim_op_source *source, const aisim_op *op, const ais
         if (static_gemm) {
             ms -= static_saving(self, op, query.at[0]);
             ms = ms > roof_ms ? ms : roof_ms;
+        }
+        if (self->table->calibrated && *provenance != AISIM_PROVENANCE_EXTRAPOLATED) {
+            *provenance = AISIM_PROVENANCE_CALIBRATED;
         }
         return ms;
     }

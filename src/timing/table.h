@@ -5,7 +5,7 @@
  * timing.md §3, so that every node of the nested grid is a range of rows.
  *
  *   family                 key                                              axes
- *   GEMM                   dtype, n, k                                      m
+ *   GEMM                   dtype, n, k, quantised input (fp8_static only)   m
  *   PREFILL_ATTENTION      arithmetic, kv dtype, head size, window, kv (*)  q heads, seq, batch
  *   DECODE_ATTENTION       the same                                         q heads, batch, len
  *   EXPERTS                dtype, hidden, inter, top k, experts, tp, ep, skew  tokens
@@ -46,6 +46,7 @@ enum { AISIM_TABLE_KEYS = 8, AISIM_TABLE_AXES = 3 };
 typedef struct aisim_table_row {
     uint32_t at[AISIM_TABLE_AXES]; /* unused axes 0 */
     double ms;
+    double log2[AISIM_TABLE_AXES]; /* of `at`, for distances */
 } aisim_table_row;
 
 typedef struct aisim_table_slice {
@@ -59,6 +60,7 @@ typedef struct aisim_table {
     aisim_table_slice *slices; /* sorted by key, families one after the other */
     uint32_t slice_count;
     uint32_t family_first[AISIM_FAMILY_COUNT + 1]; /* slices of family f: [f], up to [f + 1] */
+    bool calibrated;                               /* points are fitted, not measured */
 } aisim_table;
 
 /** A point to look up: where an operation under a load lies in the tables. */

@@ -101,6 +101,7 @@ void aisim_table_query_of(const aisim_op *op, const aisim_op_load *load, aisim_t
         query->key[0] = op->dtype;
         query->key[1] = clip(op->gemm.n);
         query->key[2] = clip(op->gemm.k);
+        query->key[3] = op->dtype == AISIM_DTYPE_FP8_STATIC && op->gemm.quantised_in;
         set3(query->at, op->gemm.rows == AISIM_ROWS_LOGITS ? load->logit_rows : load->tokens, 0, 0);
         return;
     case AISIM_OP_PREFILL_ATTENTION:
@@ -192,6 +193,7 @@ void aisim_table_op_of(aisim_family family, const uint32_t key[], const uint32_t
         op->dtype = (uint8_t)key[0];
         op->gemm.n = key[1];
         op->gemm.k = key[2];
+        op->gemm.quantised_in = key[3] != 0;
         load->tokens = at[0];
         return;
     case AISIM_OP_PREFILL_ATTENTION:

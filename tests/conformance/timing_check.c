@@ -1,7 +1,7 @@
 /* timing_check.c - H200 timing against the reference numbers (spec/timing.md §12.1, §12.2).
  *
  *   timing_check capacity VECTORS
- *   timing_check passes   VECTORS tables FOLDER | roofline  [--worst N]
+ *   timing_check passes   VECTORS tables FOLDER | calibration FILE | roofline  [--worst N]
  * [--classes]
  *
  * VECTORS is the folder with h200_*.csv; catalogue files are read from lua/aisim. Prints one line
@@ -210,7 +210,9 @@ static aisim_timing *timing_of(const aisim_csv *csv, check_mode mode, const char
     load(&aisim_hardware_fields, &hw, "hardware", "h200_sxm");
     aisim_status status =
         mode == MODE_TABLES ? aisim_timing_tables(&model, &hw, &p, &options, path, &timing, &err)
-                            : aisim_timing_roofline(&model, &hw, &p, &options, NULL, &timing, &err);
+        : mode == MODE_CALIBRATION
+            ? aisim_timing_calibrated(&model, &hw, &p, &options, path, &timing, &err)
+            : aisim_timing_roofline(&model, &hw, &p, &options, NULL, &timing, &err);
     if (status != AISIM_OK) {
         die(&err);
     }
@@ -398,11 +400,15 @@ int main(int argc, char **argv)
     if (argc >= 5 && strcmp(argv[1], "passes") == 0 && strcmp(argv[3], "tables") == 0) {
         return check_passes(argv[2], MODE_TABLES, argv[4], worst, classes);
     }
+    if (argc >= 5 && strcmp(argv[1], "passes") == 0 && strcmp(argv[3], "calibration") == 0) {
+        return check_passes(argv[2], MODE_CALIBRATION, argv[4], worst, classes);
+    }
     if (argc >= 4 && strcmp(argv[1], "passes") == 0 && strcmp(argv[3], "roofline") == 0) {
         return check_passes(argv[2], MODE_ROOFLINE, NULL, worst, classes);
     }
-    fprintf(stderr, "usage: timing_check capacity VECTORS\n"
-                    "       timing_check passes VECTORS tables FOLDER | roofline "
-                    "[--worst N] [--classes]\n");
+    fprintf(stderr,
+            "usage: timing_check capacity VECTORS\n"
+            "       timing_check passes VECTORS tables FOLDER | calibration FILE | roofline "
+            "[--worst N] [--classes]\n");
     return 2;
 }
