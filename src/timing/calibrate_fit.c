@@ -12,8 +12,8 @@
 #include "timing/resolve.h"
 #include "timing/table_build.h"
 
-/* One more knot is worth this much summed relative error. */
-static const double KNOT_PRICE = 0.02;
+/* One more knot is worth this many tolerances of summed relative error. */
+static const double KNOT_PRICE = 1.0;
 
 /* Error of dropping everything between columns i and j of a line; INFINITY beyond the tolerance. */
 static double segment_cost(const aisim_curve *curve, const double *ms, uint32_t i, uint32_t j)
@@ -54,7 +54,7 @@ static void fit_line(const aisim_curve *curve, const double *ms, aisim_mask *kno
             if (isnan(ms[i])) {
                 continue;
             }
-            double cost = best[i] + KNOT_PRICE + segment_cost(curve, ms, i, j);
+            double cost = best[i] + KNOT_PRICE * curve->tolerance + segment_cost(curve, ms, i, j);
             if (cost < best[j]) {
                 best[j] = cost;
                 from[j] = i;

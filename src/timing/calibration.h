@@ -62,9 +62,18 @@ aisim_calibrator *aisim_calibrator_new(aisim_table *table, const aisim_hardware 
 /** NULL allowed. */
 void aisim_calibrator_free(aisim_calibrator *calibrator);
 
-/** Adds every operation of a model under a parallelism that the tables know. */
+/** Which operations of a configuration get curves of their own. */
+typedef enum {
+    AISIM_CALIBRATE_ALL,
+    AISIM_CALIBRATE_KERNELS /**< experts, delta-net kernels and collectives: short curves that
+                                 hardly carry over from other shapes */
+} aisim_calibrate_scope;
+
+/** Adds the operations of a model under a parallelism, as far as the tables know them.
+ *  @return AISIM_OK or AISIM_EINVAL (descriptors). */
 aisim_status aisim_calibrator_add(aisim_calibrator *calibrator, const aisim_model *model,
-                                  const aisim_parallelism *parallelism, aisim_error *err);
+                                  const aisim_parallelism *parallelism, aisim_calibrate_scope scope,
+                                  aisim_error *err);
 
 /** Adds coarse shapes between which unknown ones are resolved. */
 void aisim_calibrator_add_donors(aisim_calibrator *calibrator);
