@@ -308,7 +308,7 @@ aisim_status aisim_calibrator_add(aisim_calibrator *c, const aisim_model *model,
 
 /* Sites every two octaves of n and k: no shape from 64 to 65536 is farther than the limit of §5.2
  * from one. */
-void aisim_calibrator_add_donors(aisim_calibrator *c)
+static void add_gemm_donors(aisim_calibrator *c)
 {
     static const uint32_t sizes[] = {256, 1024, 4096, 16384};
     static const aisim_dtype dtypes[] = {AISIM_DTYPE_BFLOAT16, AISIM_DTYPE_FP8,
@@ -324,6 +324,25 @@ void aisim_calibrator_add_donors(aisim_calibrator *c)
             }
         }
     }
+}
+
+static void add_link_donors(aisim_calibrator *c)
+{
+    static const aisim_op_kind kinds[] = {AISIM_OP_ALL_REDUCE, AISIM_OP_ALL_GATHER,
+                                          AISIM_OP_REDUCE_SCATTER};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        for (uint32_t gpus = 2; gpus <= c->hardware->gpus_per_node; gpus *= 2) {
+            aisim_op op = {.kind = kinds[i]};
+            op.link.gpus = gpus;
+            add_curve(c, &op, tolerance_of(AISIM_FAMILY_ALL_REDUCE));
+        }
+    }
+}
+
+void aisim_calibrator_add_donors(aisim_calibrator *c)
+{
+    add_gemm_donors(c);
+    add_link_donors(c);
 }
 
 static int compare_curves(const void *a, const void *b)

@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+#include "timing/calibration_form.h"
+
 enum { END_POINTS = 3, NEAREST_SITES = 4 };
 
 static const double SITE_LIMIT = 2.0; /* in log2 distance over (n, k) */
@@ -14,6 +16,16 @@ static double roof_of(const aisim_hardware *hw, const uint32_t key[], uint32_t m
 {
     uint32_t at[AISIM_TABLE_AXES] = {m, 0, 0};
     return aisim_table_roof(hw, AISIM_FAMILY_GEMM, key, at);
+}
+
+/* What efficiencies between sites are relative to: the roof for measured tables (§5.2); sites of a
+ * calibration lie farther apart, there the launch cost of the base (§10) belongs to it. */
+static double base_of(const aisim_table *table, const aisim_hardware *hw, const uint32_t key[],
+                      uint32_t m)
+{
+    uint32_t at[AISIM_TABLE_AXES] = {m, 0, 0};
+    return table->calibrated ? aisim_calibration_base(hw, AISIM_FAMILY_GEMM, key, at)
+                             : roof_of(hw, key, m);
 }
 
 /* Median efficiency of the (up to) three points at one end of a curve. */
@@ -192,9 +204,9 @@ double aisim_resolve_gemm(const aisim_table *table, const aisim_hardware *hw,
         aisim_provenance ignored;
         double ms = aisim_resolve_site(table, near[i].site, hw, s.m, &ignored);
         double weight = 1 / (near[i].distance * near[i].distance);
-        sum += weight * roof_of(hw, near[i].site->key, s.m) / ms;
+        sum += weight * base_of(table, hw, near[i].site->key, s.m) / ms;
         weights += weight;
     }
     *provenance = AISIM_PROVENANCE_INTERPOLATED;
-    return roof_of(hw, query->key, s.m) * weights / sum;
+    return base_of(table, hw, query->key, s.m) * weights / sum;
 }
