@@ -18,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/check.h"
 #include "timing/calibration.h"
+#include "timing/decode_curve.h"
 #include "timing/source_tables.h"
 #include "timing/timing_class.h"
 
@@ -39,7 +40,7 @@ static const aisim_field level_fields[] = {
 const aisim_field_table aisim_op_level_fields = {"timing", level_fields,
                                                  sizeof level_fields / sizeof level_fields[0]};
 
-enum { MEMO_SLOTS = 4096, OVERLAPS_MAX = 4 };
+enum { MEMO_SLOTS = 4096, OVERLAPS_MAX = 4, CURVES_MAX = 3 };
 
 typedef struct memo_slot {
     uint64_t key; /* 0 = empty; keys (tokens, rows) are >= 1 */
@@ -63,11 +64,12 @@ typedef struct op_level {
     aisim_hardware hardware;
     aisim_op_level_options options;
     aisim_op_pricing pricing;
-    aisim_op_list lists[2];             /* by aisim_phase */
-    op_part parts[2][PART_COUNT];       /* which operations form each part */
-    bool guessed[2][AISIM_OP_LIST_MAX]; /* priced by roofline at least once */
-    memo_slot *memo[MEMO_COUNT];        /* MEMO_SLOTS each */
-    double launches;                    /* of a decode pass, for graph_max_batch */
+    aisim_op_list lists[2];                     /* by aisim_phase */
+    op_part parts[2][PART_COUNT];               /* which operations form each part */
+    bool guessed[2][AISIM_OP_LIST_MAX];         /* priced by roofline at least once */
+    aisim_decode_curve *curves[CURVES_MAX + 1]; /* entry 0 unused */
+    memo_slot *memo[MEMO_COUNT];                /* MEMO_SLOTS each */
+    double launches;                            /* of a decode pass, for graph_max_batch */
 } op_level;
 
 /* Where an explanation collects its lines; NULL while only the sum is wanted. */
@@ -95,8 +97,8 @@ static part_kind part_of(const aisim_op *op, aisim_phase phase)
     }
 }
 
-static void record(recorder *to, const aisim_op *op, const aisim_op_load *load, double count,
-                   const aisim_op_price *price)
+static void record(recorder *to, const aisim_hardware *hw, const aisim_op *op,
+                   const aisim_op_load *load, double count, const aisim_op_price *price)
 {
     if (to->count < to->capacity) {
         aisim_timing_part *part = &to->parts[to->count];
@@ -104,7 +106,7 @@ static void record(recorder *to, const aisim_op *op, const aisim_op_load *load, 
         snprintf(part->name, sizeof part->name, "%s", op->name);
         aisim_op_describe(op, load, part->shape, sizeof part->shape);
         part->count = count;
-        part->roof_ms = count * price->roof_ms;
+        part->roof_ms = hw != NULL ? count * aisim_roof_ms(aisim_op_roof(hw, op, load)) : 0;
         part->latency_ms = count * price->ms;
         part->provenance = price->provenance;
         part->kind = aisim_op_class_name(op->kind);
@@ -149,7 +151,7 @@ static double priced(op_level *self, aisim_phase phase, uint32_t i, const aisim_
         }
     }
     if (to != NULL) {
-        record(to, op, load, count, &price);
+        record(to, &self->hardware, op, load, count, &price);
     }
     return count * price.ms;
 }
@@ -319,7 +321,7 @@ static double level_compose(op_level *self, const aisim_pass_shape *shape, recor
     if (to != NULL && ms > 0) {
         aisim_op host = {.name = "host_overhead", .kind = AISIM_OP_PIPELINE_HOP};
         aisim_op_load none = {0};
-        record(to, &host, &none, 1, &(aisim_op_price){ms, 0, AISIM_PROVENANCE_FORMULA});
+        record(to, NULL, &host, &none, 1, &(aisim_op_price){ms, AISIM_PROVENANCE_FORMULA});
         if (to->count <= to->capacity) {
             to->parts[to->count - 1].kind = "host";
         }
@@ -359,6 +361,9 @@ static void level_free(aisim_timing *timing)
     op_level *self = (op_level *)timing;
     for (int i = 0; i < MEMO_COUNT; i++) {
         aisim_free(self->memo[i]);
+    }
+    for (int i = 1; i <= CURVES_MAX; i++) {
+        aisim_decode_curve_free(self->curves[i]);
     }
     aisim_op_source_free(self->pricing.source);
     aisim_free(self);
@@ -405,10 +410,18 @@ static void build_lists(op_level *self, const aisim_parallelism *parallelism)
             fill_part(&self->parts[phase][part], list, (aisim_phase)phase, (part_kind)part);
         }
     }
-    const aisim_op_list *decode = &self->lists[AISIM_PHASE_DECODE];
+    aisim_op_list *decode = &self->lists[AISIM_PHASE_DECODE];
+    uint8_t curves = 0;
     for (uint32_t i = 0; i < decode->len; i++) {
-        self->launches += decode->ops[i].count;
+        aisim_op *op = &decode->ops[i];
+        self->launches += op->count;
+        if ((op->kind == AISIM_OP_DECODE_ATTENTION || op->kind == AISIM_OP_MLA_DECODE) &&
+            curves < CURVES_MAX) {
+            op->curve = ++curves;
+            self->curves[curves] = aisim_decode_curve_new(self->pricing.source, op);
+        }
     }
+    self->pricing.curves = self->curves;
 }
 
 aisim_status aisim_timing_op_level(const aisim_model *model, const aisim_hardware *hardware,
@@ -436,7 +449,7 @@ aisim_status aisim_timing_op_level(const aisim_model *model, const aisim_hardwar
     self->model = *model;
     self->hardware = *hardware;
     self->options = *options;
-    self->pricing = (aisim_op_pricing){&self->hardware, source, options->fixes};
+    self->pricing = (aisim_op_pricing){&self->hardware, source, options->fixes, NULL};
     for (int i = 0; i < MEMO_COUNT; i++) {
         self->memo[i] = aisim_alloc_zero(MEMO_SLOTS, sizeof(memo_slot));
     }
@@ -499,6 +512,9 @@ void aisim_timing_forget(aisim_timing *timing)
         op_level *self = (op_level *)timing;
         for (int i = 0; i < MEMO_COUNT; i++) {
             memset(self->memo[i], 0, MEMO_SLOTS * sizeof(memo_slot));
+        }
+        for (int i = 1; i <= CURVES_MAX && self->curves[i] != NULL; i++) {
+            aisim_decode_curve_clear(self->curves[i]);
         }
     }
 }
