@@ -109,8 +109,8 @@ static uint32_t nearest_sites(const site_search *s, double limit_n, double limit
     uint32_t count = 0;
     for (uint32_t i = s->first; i < s->end; i++) {
         const aisim_table_slice *site = &s->table->slices[i];
-        double dn = fabs(log2((double)site->key[1]) - s->n);
-        double dk = fabs(log2((double)site->key[2]) - s->k);
+        double dn = fabs(site->log2[1] - s->n);
+        double dk = fabs(site->log2[2] - s->k);
         double d = sqrt(dn * dn + dk * dk);
         if ((joint ? d > SITE_LIMIT : dn > limit_n || dk > limit_k) || !is_candidate(s, site)) {
             continue;
@@ -138,11 +138,11 @@ static uint32_t beyond_one_axis(const site_search *s, near_site near[])
     for (uint32_t i = s->first; i < s->end; i++) {
         const aisim_table_slice *site = &s->table->slices[i];
         if (is_candidate(s, site)) {
-            double n = log2((double)site->key[1]), k = log2((double)site->key[2]);
-            max_n = fmax(max_n, n);
-            max_k = fmax(max_k, k);
-            min_n = fmin(min_n, n);
-            min_k = fmin(min_k, k);
+            double n = site->log2[1], k = site->log2[2];
+            max_n = n > max_n ? n : max_n;
+            max_k = k > max_k ? k : max_k;
+            min_n = n < min_n ? n : min_n;
+            min_k = k < min_k ? k : min_k;
         }
     }
     bool over_n = s->n > max_n, over_k = s->k > max_k;

@@ -32,7 +32,7 @@ static double resolve(const table_source *self, const aisim_table_query *query,
 
 /* Distance between two keys in log2 space; members that say *what* was measured (formats, a window
  * or none, skew) must agree. */
-static double key_distance(aisim_family family, const uint32_t a[], const uint32_t b[],
+static double key_distance(aisim_family family, const uint32_t a[], const aisim_table_slice *slice,
                            bool same_format)
 {
     uint32_t formats = family == AISIM_FAMILY_EXPERTS             ? 1
@@ -41,6 +41,7 @@ static double key_distance(aisim_family family, const uint32_t a[], const uint32
                        : family == AISIM_FAMILY_MLA_PREFILL       ? 2
                        : family == AISIM_FAMILY_MLA_DECODE        ? 2
                                                                   : 0;
+    const uint32_t *b = slice->key;
     double sum = 0;
     for (uint32_t i = 0; i < AISIM_TABLE_KEYS; i++) {
         bool format = i < formats;
@@ -53,7 +54,7 @@ static double key_distance(aisim_family family, const uint32_t a[], const uint32
             return INFINITY;
         }
         if (!format) {
-            double d = log2((double)a[i]) - log2((double)b[i]);
+            double d = log2((double)a[i]) - slice->log2[i];
             sum += d * d;
         }
     }
@@ -68,7 +69,7 @@ static const aisim_table_slice *nearest_slice(const table_source *self,
     for (uint32_t i = self->table->family_first[query->family];
          i < self->table->family_first[query->family + 1]; i++) {
         const aisim_table_slice *slice = &self->table->slices[i];
-        double d = key_distance(query->family, query->key, slice->key, same_format);
+        double d = key_distance(query->family, query->key, slice, same_format);
         if (d < least) {
             least = d;
             best = slice;
@@ -125,6 +126,13 @@ static double static_saving(const table_source *self, const aisim_op *op, uint32
     return saving;
 }
 
+/* So narrow that even the narrowest site (n = 32) is farther than §5.2 allows: spares the search.
+ */
+static bool hopeless(const aisim_op *op)
+{
+    return op->kind == AISIM_OP_GEMM && op->gemm.narrow && op->gemm.n < 8;
+}
+
 static double table_price(aisim_op_source *source, const aisim_op *op, const aisim_op_load *load,
                           aisim_provenance *provenance)
 {
@@ -139,7 +147,7 @@ static double table_price(aisim_op_source *source, const aisim_op *op, const ais
     }
     aisim_roof roof = aisim_op_roof(&self->hardware, op, load);
     double roof_ms = aisim_roof_ms(roof);
-    double ms = resolve(self, &query, provenance);
+    double ms = hopeless(op) ? -1 : resolve(self, &query, provenance);
     if (ms >= 0) {
         if (static_gemm) {
             ms -= static_saving(self, op, query.at[0]);

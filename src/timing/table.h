@@ -46,12 +46,13 @@ enum { AISIM_TABLE_KEYS = 8, AISIM_TABLE_AXES = 3 };
 typedef struct aisim_table_row {
     uint32_t at[AISIM_TABLE_AXES]; /* unused axes 0 */
     double ms;
-    double log2[AISIM_TABLE_AXES]; /* of `at`, for distances */
+    double log2[AISIM_TABLE_AXES]; /* of `at`, for distances; 0 where a family has one axis only */
 } aisim_table_row;
 
 typedef struct aisim_table_slice {
     uint32_t key[AISIM_TABLE_KEYS]; /* unused members 0 */
     uint32_t first, count;          /* rows */
+    double log2[AISIM_TABLE_KEYS];  /* of `key`, for distances */
 } aisim_table_slice;
 
 typedef struct aisim_table {
@@ -61,6 +62,7 @@ typedef struct aisim_table {
     uint32_t slice_count;
     uint32_t family_first[AISIM_FAMILY_COUNT + 1]; /* slices of family f: [f], up to [f + 1] */
     bool calibrated;                               /* points are fitted, not measured */
+    uint32_t sharers;                              /* owners besides the first */
 } aisim_table;
 
 /** A point to look up: where an operation under a load lies in the tables. */
@@ -98,7 +100,11 @@ const aisim_table_slice *aisim_table_find(const aisim_table *table, aisim_family
 aisim_status aisim_table_load(const char *folder, const aisim_hardware *hardware, aisim_table **out,
                               aisim_error *err);
 
-/** NULL allowed. */
+/** One more owner of the same table: every owner frees it once. Tables are immutable, so the pools
+ *  of a simulation can share one. @return @p table */
+aisim_table *aisim_table_share(aisim_table *table);
+
+/** Gives up one ownership. NULL allowed. */
 void aisim_table_free(aisim_table *table);
 
 #endif

@@ -53,6 +53,17 @@ static int compare_raw(const void *a, const void *b)
     return order != 0 ? order : compare_words(&x->order, &y->order, 1);
 }
 
+/* Calibration files are written in order; sorting them again would be most of their loading. */
+static bool is_sorted(const raw_row *raw, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        if (compare_raw(&raw[i - 1], &raw[i]) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 typedef AISIM_ARRAY(aisim_table_row) table_rows;
 typedef AISIM_ARRAY(aisim_table_slice) table_slices;
 
@@ -61,8 +72,10 @@ static void append_row(const raw_row *raw, aisim_family family, const aisim_hard
 {
     aisim_table_row row = {.ms = raw->ms};
     memcpy(row.at, raw->at, sizeof row.at);
-    for (int axis = 0; axis < AISIM_TABLE_AXES; axis++) {
-        row.log2[axis] = row.at[axis] > 0 ? log2((double)row.at[axis]) : 0;
+    if (aisim_family_axes(family) > 1) {
+        for (int axis = 0; axis < AISIM_TABLE_AXES; axis++) {
+            row.log2[axis] = row.at[axis] > 0 ? log2((double)row.at[axis]) : 0;
+        }
     }
     if (clamp != NULL && (family == AISIM_FAMILY_GEMM || family == AISIM_FAMILY_DECODE_ATTENTION)) {
         double roof = aisim_table_roof(clamp, family, raw->key, raw->at);
@@ -80,7 +93,7 @@ aisim_table *aisim_table_builder_finish(aisim_table_builder *builder, const aisi
         table->family_first[f] = slices.len;
         uint32_t count = builder->rows[f].len;
         raw_row *raw = builder->rows[f].data;
-        if (count > 0) {
+        if (!is_sorted(raw, count)) {
             qsort(raw, count, sizeof *raw, compare_raw);
         }
         for (uint32_t i = 0; i < count; i++) {
@@ -91,6 +104,9 @@ aisim_table *aisim_table_builder_finish(aisim_table_builder *builder, const aisi
             if (!same) {
                 aisim_table_slice slice = {.first = rows.len};
                 memcpy(slice.key, raw[i].key, sizeof slice.key);
+                for (int k = 0; k < AISIM_TABLE_KEYS; k++) {
+                    slice.log2[k] = slice.key[k] > 0 ? log2((double)slice.key[k]) : 0;
+                }
                 aisim_array_push(&slices, slice);
             }
             append_row(&raw[i], (aisim_family)f, clamp, &rows);
@@ -126,8 +142,18 @@ const aisim_table_slice *aisim_table_find(const aisim_table *table, aisim_family
     return NULL;
 }
 
+aisim_table *aisim_table_share(aisim_table *table)
+{
+    table->sharers++;
+    return table;
+}
+
 void aisim_table_free(aisim_table *table)
 {
+    if (table != NULL && table->sharers > 0) {
+        table->sharers--;
+        return;
+    }
     if (table != NULL) {
         aisim_free(table->rows);
         aisim_free(table->slices);
