@@ -68,6 +68,10 @@ aisim_node aisim_content_append_named(aisim_content *content, aisim_node at, uin
 /** Appends tokens that nobody else has. If `at` is the end of a private run, that run grows. */
 aisim_node aisim_content_append_private(aisim_content *content, aisim_node at, uint32_t tokens);
 
+/** A new private run that branches off at `at`, even at the end of a private run; may be empty. For
+ *  content whose sharing is known from outside: a play's template, the own part of a request. */
+aisim_node aisim_content_branch(aisim_content *content, aisim_node at, uint32_t tokens);
+
 /** One more reference to the run. */
 void aisim_content_hold(aisim_content *content, uint32_t run);
 

@@ -100,6 +100,9 @@ typedef struct aisim_event {
             int64_t begin_ns;     /**< begin of the pass that preempted */
         } preempt;
         struct {
+            int64_t ideal_tokens; /**< what an infinite cache would have reused, -1 = unknown */
+        } finish;                 /**< reason: request->end */
+        struct {
             aisim_where where;
         } reject; /**< reason: request->end */
         struct {

@@ -80,6 +80,9 @@ typedef enum {
 } aisim_worker_state;
 const char *aisim_worker_state_text(aisim_worker_state state);
 
+/** Tokens per KV block of a pool. */
+uint32_t aisim_sim_block_size(const aisim_sim *sim, uint32_t pool);
+
 /** Load and state of one rank, all O(1). */
 typedef struct aisim_rank_view {
     uint32_t pool, worker, rank_in_worker; /**< from 0; worker is global */
@@ -184,6 +187,9 @@ typedef struct aisim_client {
         void *context,
         aisim_sim *sim);         /**< at the begin of the run, in order of addition; NULL allowed */
     void (*free)(void *context); /**< NULL allowed */
+    /** Prompt tokens that an infinite cache would reuse for this request; -1 = unknown. NULL
+     *  allowed. */
+    int64_t (*ideal)(void *context, const aisim_request *request);
 } aisim_client;
 uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client);
 

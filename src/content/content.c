@@ -390,6 +390,15 @@ aisim_node aisim_content_append_private(aisim_content *content, aisim_node node,
     return (aisim_node){index, node.tokens + tokens};
 }
 
+aisim_node aisim_content_branch(aisim_content *content, aisim_node node, uint32_t tokens)
+{
+    AISIM_CHECK((uint64_t)node.tokens + tokens < UINT32_MAX);
+    AISIM_CHECK(node.tokens <= at(content, node.run)->end);
+    uint32_t index = make_run(content, node, KIND_PRIVATE, 0, 0);
+    at(content, index)->end += tokens;
+    return (aisim_node){index, node.tokens + tokens};
+}
+
 /* ---- facts ---------------------------------------------------------------------------------- */
 
 uint32_t aisim_content_parent(const aisim_content *content, uint32_t index)

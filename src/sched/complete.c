@@ -82,7 +82,11 @@ static void finish(aisim_rank *rank, uint32_t slot, aisim_end_reason reason, int
                          .rank = rank->index,
                          .t_ns = end_ns,
                          .request = r};
-    event.u.reject.where = AISIM_WHERE_ENGINE;
+    if (rejected) {
+        event.u.reject.where = AISIM_WHERE_ENGINE;
+    } else {
+        event.u.finish.ideal_tokens = aisim_engine_ideal(rank->engine, r);
+    }
     if (wanted(rank, event.type)) {
         emit(rank, &event);
     }

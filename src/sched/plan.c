@@ -66,8 +66,12 @@ static uint32_t share(const aisim_rank *rank, uint32_t missing)
 /* E-P2: chunking off and the rest of the prompt is more than the budget. */
 static bool unsplittable(const aisim_rank *rank, const aisim_request *r, uint32_t done)
 {
-    return !rank->config.scheduler.chunked_prefill && done < r->prompt_tokens &&
-           r->prompt_tokens - done > rank->budget_left;
+    if (rank->config.scheduler.chunked_prefill || done >= r->prompt_tokens) {
+        return false;
+    }
+    uint32_t rest = r->prompt_tokens - done;
+    uint32_t threshold = rank->config.scheduler.long_prefill_token_threshold;
+    return (threshold > 0 && threshold < rest ? threshold : rest) > rank->budget_left;
 }
 
 static void plan_running(aisim_rank *rank)
@@ -180,11 +184,12 @@ static aisim_end_reason reject_reason(const aisim_rank *rank, const aisim_reques
     if (limit > 0 && r->prompt_tokens >= limit) {
         return AISIM_END_REJECTED_CONTEXT; /* E-T1 */
     }
-    bool whole = !rank->config.scheduler.chunked_prefill &&
-                 r->prompt_tokens > rank->config.scheduler.max_batched_tokens &&
-                 limit == 0; /* engine.md §2: it would wait for ever */
+    if (!rank->config.scheduler.chunked_prefill && limit == 0 &&
+        r->prompt_tokens > rank->config.scheduler.max_batched_tokens) {
+        return AISIM_END_REJECTED_CAPACITY; /* engine.md §2: it would wait for ever */
+    }
     bool fits = aisim_blocks_of(&rank->pool, aisim_known(r)) <= rank->pool.blocks; /* E-P11 */
-    if (rank->config.scheduler.never_fits == AISIM_NEVER_FITS_REJECT && (whole || !fits)) {
+    if (rank->config.scheduler.never_fits == AISIM_NEVER_FITS_REJECT && !fits) {
         return AISIM_END_REJECTED_CAPACITY;
     }
     return AISIM_END_NONE;
@@ -269,6 +274,8 @@ bool aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer)
 {
     AISIM_CHECK(!rank->in_flight);
     rank->begin_ns = t_ns;
+    rank->pool.listening = (rank->engine->observers.mask & (AISIM_EV_BIT(AISIM_EV_KV_STORE) |
+                                                            AISIM_EV_BIT(AISIM_EV_KV_EVICT))) != 0;
     rank->plan.len = 0;
     rank->decisions.len = 0;
     rank->shape = (aisim_pass_shape){.verify_width = 1};

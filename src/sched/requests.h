@@ -52,7 +52,14 @@ typedef struct aisim_engine {
     /** Called once when a request has ended, after its terminal event; the slot is freed after it.
      */
     void (*ended)(void *context, uint32_t slot);
+    /** Prompt tokens an infinite cache would reuse, -1 = unknown; NULL = nobody knows. */
+    int64_t (*ideal)(void *context, const aisim_request *r);
     void *context;
 } aisim_engine;
+
+static inline int64_t aisim_engine_ideal(const aisim_engine *engine, const aisim_request *r)
+{
+    return engine->ideal == NULL ? -1 : engine->ideal(engine->context, r);
+}
 
 #endif

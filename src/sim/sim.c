@@ -10,6 +10,7 @@ aisim_sim *aisim_sim_new(uint64_t seed)
     sim->seed = seed;
     sim->engine.content = aisim_content_new();
     sim->engine.ended = sim_ended;
+    sim->engine.ideal = sim_ideal;
     sim->engine.context = sim;
     aisim_requests_init(&sim->engine.requests);
     sim->free_timer = AISIM_NONE;
@@ -149,6 +150,11 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
 uint32_t aisim_sim_pools(const aisim_sim *sim)
 {
     return sim->pools.len;
+}
+
+uint32_t aisim_sim_block_size(const aisim_sim *sim, uint32_t pool)
+{
+    return sim->ranks.data[sim->pools.data[pool].first_rank]->config.kv.block_size;
 }
 
 uint32_t aisim_sim_workers(const aisim_sim *sim)

@@ -88,6 +88,8 @@ void sim_retry_routers(aisim_sim *sim);
 void sim_end(aisim_sim *sim, uint32_t slot, aisim_end_reason reason, aisim_where where);
 /** engine.ended: client, router, content, slot. */
 void sim_ended(void *context, uint32_t slot);
+/** engine.ideal: asks the client. */
+int64_t sim_ideal(void *context, const aisim_request *r);
 /** Carries out the changes asked for during the last event. */
 void sim_apply_changes(aisim_sim *sim);
 /** One arrival (spec/lua-api.md §6): arrive, admission, route or reject. */

@@ -107,6 +107,15 @@ void sim_ended(void *context, uint32_t slot)
     aisim_requests_give(&sim->engine.requests, slot);
 }
 
+int64_t sim_ideal(void *context, const aisim_request *r)
+{
+    aisim_sim *sim = context;
+    if (r->client == AISIM_NO_CLIENT || sim->clients.data[r->client].ideal == NULL) {
+        return -1;
+    }
+    return sim->clients.data[r->client].ideal(sim->clients.data[r->client].context, r);
+}
+
 void sim_end(aisim_sim *sim, uint32_t slot, aisim_end_reason reason, aisim_where where)
 {
     aisim_request *r = sim_request(sim, slot);
@@ -117,7 +126,11 @@ void sim_end(aisim_sim *sim, uint32_t slot, aisim_end_reason reason, aisim_where
                          .rank = r->rank,
                          .t_ns = sim->now_ns,
                          .request = r};
-    event.u.reject.where = where;
+    if (event.type == AISIM_EV_REJECT) {
+        event.u.reject.where = where;
+    } else {
+        event.u.finish.ideal_tokens = aisim_engine_ideal(&sim->engine, r);
+    }
     if (aisim_wanted(&sim->engine.observers, event.type)) {
         aisim_emit(&sim->engine.observers, &event);
     }

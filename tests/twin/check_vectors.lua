@@ -10,9 +10,12 @@ package.path = here .. "/?.lua;" .. package.path
 package.cpath = (os.getenv("AISIM_TWIN_DIR") or ".") .. "/?.so;" .. package.cpath
 
 local cjson = require "cjson"
+if os.getenv("AISIM_ENGINE") then -- the product engine behind the same interface
+  package.loaded.aisim_twin = require "aisim_engine"
+end
 
 local drivers = {}
-for _, file in ipairs { "drive_engine", "drive_units", "drive_mtp", "drive_upstream" } do
+for _, file in ipairs { "drive_engine", "drive_units", "drive_mtp", "drive_upstream", "drive_kv" } do
   local found = package.searchpath(file, package.path)
   if found then
     for kind, driver in pairs(dofile(found)) do

@@ -1,28 +1,10 @@
 -- drive_engine.lua - kinds `engine` and `align_split` of engine.json.
 
-local cjson = require "cjson"
 local twin = require "aisim_twin"
 local subset = require "compare"
+local tokens_of = require "tokens_of"
 
 local drivers = {}
-
-local function tokens_of(parts)
-  local tokens = {}
-  for _, part in ipairs(parts) do
-    if part.range then
-      for token = part.range[1], part.range[2] - 1 do
-        tokens[#tokens + 1] = token
-      end
-    elseif part["repeat"] then
-      for _ = 1, part["repeat"][2] do
-        tokens[#tokens + 1] = part["repeat"][1]
-      end
-    else
-      table.move(part.ids, 1, #part.ids, #tokens + 1, tokens)
-    end
-  end
-  return tokens
-end
 
 -- Keys that steer the loop, not the rank.
 local loop_keys = { dp_size = true, wave_steps = true }
@@ -247,8 +229,5 @@ function drivers.align_split(vector)
     end
   end
 end
-
-drivers.tokens_of = nil
-assert(cjson)
 
 return drivers

@@ -114,4 +114,26 @@ function drivers.mtp_burst_trace(vector)
   return subset(want, have, "expect") or totals(t, vector.expect)
 end
 
+-- The one scripted case of component `lease`: 2 drafts and an opaque slot outstanding, then a
+-- preemption. The others are numbers for the product.
+function drivers.mtp_lease(vector)
+  if vector.name ~= "preemption-drops-drafts-and-slots" then
+    return nil, "numbers"
+  end
+  local t, serial = start({ block_size = 4, depth = 2, prompt_tokens = 12, output_tokens = 9 },
+    "native")
+  t:pass()
+  t:complete(t:plan(), { { serial = serial, tokens = 1 } })
+  local before = { known = 14, computed = 13, owned = 5, opaque = 1, drafts = 2 }
+  local difference = subset(before, t:request(serial), "before")
+  if difference then
+    return difference
+  end
+  t:reset(true)
+  local view = t:request(serial)
+  t:plan()
+  view.first_chunk_lookahead = t:record().items[1].slots - 14
+  return subset(vector.expect, view, "after")
+end
+
 return drivers

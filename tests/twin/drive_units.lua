@@ -67,7 +67,7 @@ end
 
 function drivers.lease(vector)
   if not vector.kind then
-    return nil, "numbers of mtp.json"
+    return dofile(package.searchpath("drive_mtp", package.path)).mtp_lease(vector)
   end
   local b = vector.config.block_size
   local t = twin.new { num_blocks = 64, block_size = b }

@@ -147,7 +147,9 @@ static int l_complete(lua_State *L)
 {
     twin *t = twin_check(L);
     uint32_t batch = (uint32_t)luaL_checkinteger(L, 2);
+#ifndef AISIM_ENGINE_DOUBLE
     luaL_argcheck(L, twin_batch_find(t, batch) != NULL, 2, "no such batch");
+#endif
     if (lua_isnoneornil(L, 3)) {
         twin_complete(t, batch, NULL, 0);
         return push_record(L, t);
@@ -184,7 +186,9 @@ static void push_list(lua_State *L, const twin *t, const char *key, const uint32
 {
     lua_createtable(L, (int)n, 0);
     for (uint32_t i = 0; i < n; i++) {
-        lua_pushinteger(L, t->requests.data[serials[i]]->id);
+        twin_view view;
+        bool known = twin_read(t, serials[i], &view);
+        lua_pushinteger(L, known ? (lua_Integer)view.id : -1);
         lua_seti(L, -2, (lua_Integer)i + 1);
     }
     lua_setfield(L, -2, key);
@@ -209,9 +213,13 @@ static int l_state(lua_State *L)
     put(L, "lookups", (uint32_t)totals.lookups);
     put(L, "lookup_tokens", (uint32_t)totals.lookup_tokens);
     put(L, "hit_tokens", (uint32_t)totals.hit_tokens);
-    push_list(L, t, "running", t->running.data, t->running.len);
-    push_list(L, t, "waiting", t->waiting.data, t->waiting.len);
-    push_list(L, t, "skipped", t->skipped.data, t->skipped.len);
+    const uint32_t *serials;
+    uint32_t n = twin_running(t, &serials);
+    push_list(L, t, "running", serials, n);
+    n = twin_waiting(t, &serials);
+    push_list(L, t, "waiting", serials, n);
+    n = twin_skipped(t, &serials);
+    push_list(L, t, "skipped", serials, n);
     return 1;
 }
 
@@ -249,7 +257,7 @@ static int push_view(lua_State *L, const twin_view *view)
     }
     lua_setfield(L, -2, "readmit_reused");
     lua_createtable(L, (int)view->owned, 0);
-    for (uint32_t i = 0; i < view->owned; i++) {
+    for (uint32_t i = 0; view->blocks != NULL && i < view->owned; i++) {
         lua_pushinteger(L, view->blocks[i]);
         lua_seti(L, -2, (lua_Integer)i + 1);
     }

@@ -5,7 +5,11 @@
 #include <lauxlib.h>
 #include <lua.h>
 
+#ifdef AISIM_ENGINE_DOUBLE
+#include "engine_double.h"
+#else
 #include "twin_internal.h"
+#endif
 
 extern const char *const twin_type_name;
 extern const luaL_Reg twin_record_methods[];

@@ -466,7 +466,9 @@ void twin_set_external(twin *t, uint32_t matched)
 bool twin_reset(twin *t, bool force)
 {
     while (force && t->running.len > 0) {
-        twin_preempt(t, t->requests.data[t->running.data[t->running.len - 1]], true);
+        twin_request *newest = t->requests.data[t->running.data[t->running.len - 1]];
+        newest->pass = 0; /* not a part of any pass: results under way still land */
+        twin_preempt(t, newest, false);
     }
     if (t->queue_len < t->n_blocks) {
         return false;

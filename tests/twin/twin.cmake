@@ -20,3 +20,18 @@ target_include_directories(aisim_twin_module PRIVATE ${LUA_TWIN_INCLUDE_DIRS})
 target_link_libraries(aisim_twin_module PRIVATE aisim_twin m)
 set_target_properties(aisim_twin_module PROPERTIES PREFIX "" OUTPUT_NAME aisim_twin
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+
+# The product engine behind the same interface (engine_double.h), as the module aisim_engine.so.
+add_library(aisim_engine_double OBJECT ${twin_dir}/engine_double.c)
+aisim_target_defaults(aisim_engine_double)
+target_include_directories(aisim_engine_double PUBLIC ${twin_dir})
+
+add_library(aisim_engine_module MODULE ${twin_dir}/l_twin.c ${twin_dir}/l_record.c
+  ${twin_dir}/engine_parts.c)
+aisim_target_defaults(aisim_engine_module)
+target_compile_definitions(aisim_engine_module PRIVATE AISIM_ENGINE_DOUBLE
+  luaopen_aisim_twin=luaopen_aisim_engine)
+target_include_directories(aisim_engine_module PRIVATE ${LUA_TWIN_INCLUDE_DIRS})
+target_link_libraries(aisim_engine_module PRIVATE aisim_engine_double aisim_core m)
+set_target_properties(aisim_engine_module PROPERTIES PREFIX "" OUTPUT_NAME aisim_engine
+  LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})

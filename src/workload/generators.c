@@ -1,0 +1,55 @@
+/* generators.c - the built-in sources: constants and exponential gaps. */
+#include "workload/generators.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+
+typedef struct gaps {
+    double mean_ns;
+    aisim_rng rng;
+} gaps;
+
+static bool constant_gap(void *context, int64_t *gap_ns, aisim_error *err)
+{
+    (void)err;
+    *gap_ns = (int64_t)llround(((gaps *)context)->mean_ns);
+    return true;
+}
+
+static bool exponential_gap(void *context, int64_t *gap_ns, aisim_error *err)
+{
+    (void)err;
+    gaps *g = context;
+    *gap_ns = (int64_t)llround(aisim_rng_exponential(&g->rng, g->mean_ns));
+    return true;
+}
+
+aisim_gap_source aisim_gaps_constant(int64_t gap_ns)
+{
+    gaps *g = aisim_alloc_zero(1, sizeof *g);
+    g->mean_ns = (double)gap_ns;
+    return (aisim_gap_source){g, constant_gap, aisim_free};
+}
+
+aisim_gap_source aisim_gaps_exponential(double mean_ns, aisim_rng rng)
+{
+    gaps *g = aisim_alloc_zero(1, sizeof *g);
+    *g = (gaps){mean_ns, rng};
+    return (aisim_gap_source){g, exponential_gap, aisim_free};
+}
+
+static bool constant_unit(void *context, aisim_unit *unit, aisim_error *err)
+{
+    (void)err;
+    *unit = *(const aisim_unit *)context;
+    return true;
+}
+
+aisim_unit_source aisim_units_constant(uint32_t prompt_tokens, uint32_t output_tokens)
+{
+    aisim_unit *unit = aisim_alloc_zero(1, sizeof *unit);
+    unit->prompt_tokens = prompt_tokens;
+    unit->output_tokens = output_tokens;
+    return (aisim_unit_source){unit, constant_unit, aisim_free};
+}

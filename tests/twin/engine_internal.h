@@ -1,0 +1,45 @@
+/* engine_internal.h - the state of the engine double, shared by its two files. */
+#ifndef AISIM_ENGINE_INTERNAL_H
+#define AISIM_ENGINE_INTERNAL_H
+
+#include "engine_double.h"
+
+#include "base/map.h"
+#include "sched/rank.h"
+
+typedef struct engine_hash {
+    uint32_t run;
+    uint64_t hash;
+} engine_hash;
+
+typedef struct engine_row {
+    twin_view view;
+    uint32_t slot, generation; /* while live */
+    AISIM_ARRAY(uint32_t) readmit;
+} engine_row;
+
+struct twin {
+    aisim_engine engine;
+    aisim_rank rank;
+    AISIM_ARRAY(engine_row) rows;
+    aisim_map live;             /* id -> serial */
+    AISIM_ARRAY(uint32_t) held; /* content runs */
+    aisim_map publishers;       /* (run, block) -> entry of names_ever */
+    AISIM_ARRAY(twin_name) names_ever;
+    twin_record record;
+    AISIM_ARRAY(twin_item) items;
+    AISIM_ARRAY(twin_pair) preempted;
+    AISIM_ARRAY(twin_pair) finished;
+    AISIM_ARRAY(twin_emitted) emitted;
+    AISIM_ARRAY(twin_name) evicted;
+    AISIM_ARRAY(twin_name) names;
+    AISIM_ARRAY(twin_event) events;
+    AISIM_ARRAY(uint32_t) serials; /* scratch */
+    uint64_t preemptions, lookups, lookup_tokens, hit_tokens;
+    AISIM_ARRAY(aisim_lease) parts;  /* block handles of the pool vectors */
+    AISIM_ARRAY(engine_hash) hashes; /* their published hashes */
+    int64_t now_ns;
+    bool planned;
+};
+
+#endif
