@@ -106,6 +106,13 @@ static void leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
     if (!hold) {
         aisim_rank_give_back(rank, slot, AISIM_NONE);
     }
+    if (hold) {
+        aisim_running kept = {.slot = slot, .entry = AISIM_NONE, .recurrent = AISIM_NONE};
+        if (r->state == AISIM_REQ_RUNNING) {
+            kept = rank->running.data[r->position];
+        }
+        aisim_array_push(&rank->held, kept);
+    }
     if (r->state == AISIM_REQ_RUNNING) {
         rank->running.data[r->position].slot = AISIM_NONE; /* taken out when all have been seen */
     } else {

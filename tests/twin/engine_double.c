@@ -91,6 +91,12 @@ static void refresh(twin *t, uint32_t serial)
     if (r->state == AISIM_REQ_RESERVED) {
         v->missing = aisim_rank_missing(&t->rank, w->slot);
     }
+    for (uint32_t i = 0; r->state == AISIM_REQ_HELD && i < t->rank.held.len; i++) {
+        const aisim_running *held = &t->rank.held.data[i];
+        if (held->slot == w->slot && held->recurrent != AISIM_NONE) {
+            v->state_blocks = state_blocks(t, held->recurrent);
+        }
+    }
     if (r->state == AISIM_REQ_RUNNING) {
         const aisim_running *running = &t->rank.running.data[r->position];
         v->placeholders = running->placeholders;
