@@ -24,12 +24,15 @@ typedef struct aisim_worker {
     uint64_t wave_step; /* E-G2: group passes since the group was drained */
 } aisim_worker;
 
+void aisim_worker_deinit(aisim_worker *worker);
+
 /** Some rank could plan now. */
 bool aisim_worker_ready(const aisim_worker *worker);
 
 /** Emits pass.begin of all ready ranks, then plans them.
  *  @param end_ns  receives the end of the group pass
- *  @return false = nobody had anything to do: no pass. */
+ *  @return false = nobody had anything to do: no pass. With worker->price_failed set the timing
+ * model failed and the run has to end. */
 bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
                         int64_t *end_ns);
 

@@ -77,7 +77,12 @@ static void begin_pass(aisim_sim *sim, uint32_t index)
         return; /* stopped or emptied meanwhile */
     }
     int64_t end_ns;
-    if (aisim_worker_begin(worker, &sim->engine.observers, sim->now_ns, &end_ns)) {
+    bool planned = aisim_worker_begin(worker, &sim->engine.observers, sim->now_ns, &end_ns);
+    if (worker->price_failed) {
+        aisim_sim_abort(sim, aisim_timing_error(worker->timing));
+        return;
+    }
+    if (planned) {
         aisim_heap_push(&sim->heap, end_ns, AISIM_CLASS_PASS_END, AISIM_ENTRY_PASS_END, index,
                         worker->serial, false);
     }
