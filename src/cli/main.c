@@ -11,6 +11,7 @@
  * asked only whether its character set is UTF-8.
  * Invariant: the exit status is the one aisim.cli returned; 70 if it could not even return. */
 #include "cli/embedded_lua.h"
+#include "cli/tables.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -272,6 +273,8 @@ static int start(lua_State *L)
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
     lua_pushcfunction(L, luaopen_aisim_core);
     lua_setfield(L, -2, "aisim.core");
+    lua_pushcfunction(L, aisim_cli_open_tables);
+    lua_setfield(L, -2, "aisim.tables");
     lua_pop(L, 1);
     install_searcher(L);
     /* The binding polls this during a run. */

@@ -37,6 +37,7 @@ local function simulate(job, quiet)
   local started = clock()
   local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
   job.setup(sim)
+  jobs.need_used(job)
   local built = clock()
   local show, wipe
   if quiet then
@@ -45,7 +46,7 @@ local function simulate(job, quiet)
     show, wipe = progress.new(job.until_ms, job.expect_runtime_s)
   end
   terminal.host.polling(true)
-  local ok, result = xpcall(function() return sim:run { progress = show } end, fault.handler)
+  local ok, result = xpcall(function() return sim:run { progress = show, until_ms = job.until_ms } end, fault.handler)
   local ended = clock()
   terminal.host.polling(false)
   wipe()
