@@ -67,6 +67,9 @@ bool aisim_rank_fits_alone(const aisim_rank *rank, const aisim_request *r, uint3
 void aisim_rank_shape_entry(aisim_rank *rank, const aisim_plan_entry *entry, int sign)
 {
     aisim_pass_shape *shape = &aisim_rank_current(rank)->shape;
+    if (entry->tokens == 0) {
+        return; /* E-T2, E-F1: all of it was cached and no token is wanted, so no work at all */
+    }
     uint64_t step = (uint64_t)(int64_t)sign; /* wraps back on undo */
     if (entry->prefill) {                    /* E-O4: prompt chunks and resumed contexts */
         shape->n_prefill += step;

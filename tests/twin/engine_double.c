@@ -660,6 +660,7 @@ bool twin_reset(twin *t, bool force)
     uint32_t running = t->rank.running.len;
     bool done = aisim_rank_reset(&t->rank, force);
     t->preemptions += running - t->rank.running.len;
+    t->rank.pool.log.len = 0; /* no part of the next pass */
     return done;
 }
 

@@ -258,9 +258,12 @@ static const twin_result *result_of(const twin_result *results, uint32_t n, uint
     return NULL;
 }
 
-/* E-T8 */
+/* E-T8. A pass in vain is no pass. */
 static void count_streak(twin *t)
 {
+    if (t->items.len + t->preempted_list.len + t->emitted.len + t->finished.len == 0) {
+        return;
+    }
     if (t->emitted.len > 0 || t->preempted_list.len == 0) {
         t->streak = 0;
     } else {

@@ -35,3 +35,13 @@ target_include_directories(aisim_engine_module PRIVATE ${LUA_TWIN_INCLUDE_DIRS})
 target_link_libraries(aisim_engine_module PRIVATE aisim_engine_double aisim_core m)
 set_target_properties(aisim_engine_module PROPERTIES PREFIX "" OUTPUT_NAME aisim_engine
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+
+# The engine against the twin on random workloads (compare.h). The cases in cases/ are shrunk
+# failures of the past.
+aisim_test_program(aisim_compare tests ${twin_dir}/compare.c ${twin_dir}/compare_make.c
+  ${twin_dir}/compare_text.c ${twin_dir}/compare_run.c ${twin_dir}/compare_same.c
+  ${twin_dir}/compare_count.c ${twin_dir}/compare_shrink.c ${twin_dir}/compare_probe.c)
+target_link_libraries(aisim_compare PRIVATE aisim_twin aisim_engine_double)
+aisim_test(NAME twin.compare LABEL twin COMMAND aisim_compare --count 2000 --jobs 2 --shrink)
+file(GLOB twin_cases CONFIGURE_DEPENDS ${twin_dir}/cases/*.txt)
+aisim_test(NAME twin.cases LABEL twin COMMAND aisim_compare --replay ${twin_cases})

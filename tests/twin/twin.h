@@ -198,6 +198,8 @@ typedef struct twin_totals {
     bool livelock;                   /**< too many preempting passes without a token (E-T8) */
     uint64_t preemptions, decode_forwards, accepted_including_base;
     uint64_t lookups, lookup_tokens, hit_tokens; /**< first admissions only */
+    /** Rare paths, so that a test can say it reached them (the engine double leaves them 0). */
+    uint64_t undone, withdrawn, withdrawn_promoted, duplicates, promoted, self_preemptions;
 } twin_totals;
 
 twin_totals twin_sum(const twin *t);

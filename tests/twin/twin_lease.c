@@ -218,6 +218,7 @@ void twin_publish(twin *t, twin_request *r, uint32_t tokens)
 void twin_withdraw(twin *t, twin_request *r)
 {
     while (r->published > r->pass_published) {
+        t->totals.withdrawn++;
         twin_index_withdraw(t, r->blocks.data[--r->published], false);
     }
     if (r->pass_alias != TWIN_NONE) {

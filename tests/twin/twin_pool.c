@@ -163,6 +163,7 @@ bool twin_index_add(twin *t, uint32_t block, uint32_t node, bool alias, twin_nam
     }
     aisim_array_push(&t->nodes.data[node].copies, block);
     *(alias ? &t->blocks[block].alias : &t->blocks[block].node) = node;
+    t->totals.duplicates += !first && !alias;
     if (first && !alias) {
         twin_flat_event event = {true, node, t->acquisition};
         aisim_array_push(&t->flat, event);
@@ -172,6 +173,10 @@ bool twin_index_add(twin *t, uint32_t block, uint32_t node, bool alias, twin_nam
 
 static void drop_copy(twin *t, uint32_t block, uint32_t node, bool event, bool withdrawn)
 {
+    const twin_ids *copies = &t->nodes.data[node].copies;
+    bool primary = event && copies->len > 1 && copies->data[0] == block;
+    t->totals.promoted += primary;
+    t->totals.withdrawn_promoted += primary && withdrawn;
     twin_ids_remove(&t->nodes.data[node].copies, block);
     if (!event || t->nodes.data[node].copies.len > 0) {
         return;

@@ -113,6 +113,7 @@ static void drop_row(twin *t, uint32_t serial)
 /* E-V3: the decision of this pass is taken back. */
 static void undo(twin *t, twin_request *r)
 {
+    t->totals.undone++;
     for (uint32_t i = 0; i < t->items.len; i++) {
         if (t->items.data[i].serial == r->serial) {
             t->budget += t->items.data[i].tokens;
@@ -270,6 +271,7 @@ static bool make_room(twin *t, twin_request *r, uint32_t target, uint32_t slots,
         }
         twin_preempt(t, victim, true);
         if (victim == r) {
+            t->totals.self_preemptions++;
             return false;
         }
         *at -= place < *at; /* E-V3, D2 */

@@ -1,0 +1,36 @@
+/* compare_engine.h - the product engine beside the twin in one program.
+ *
+ * engine_double.c implements twin.h on an aisim_rank under these names; including engine_double.h
+ * would rename the twin away, so the prototypes are listed once more. Both sides share the argument
+ * and result types of twin.h. An `engine` is never passed to a twin_ function. */
+#ifndef AISIM_COMPARE_ENGINE_H
+#define AISIM_COMPARE_ENGINE_H
+
+#include "twin.h"
+
+#include "timing/timing.h"
+
+twin *engine_new(const aisim_rank_config *config, uint32_t rank);
+void engine_free(twin *engine);
+uint32_t engine_submit(twin *engine, const twin_submit_args *args);
+bool engine_cancel(twin *engine, uint32_t id);
+uint32_t engine_plan(twin *engine, bool defer_prefill);
+void engine_complete(twin *engine, uint32_t batch, const twin_result *results, uint32_t n);
+const twin_record *engine_last(twin *engine);
+bool engine_find(const twin *engine, uint32_t id, twin_view *out);
+bool engine_read(const twin *engine, uint32_t serial, twin_view *out);
+uint32_t engine_running(const twin *engine, const uint32_t **serials);
+uint32_t engine_waiting(const twin *engine, const uint32_t **serials);
+twin_totals engine_sum(const twin *engine);
+bool engine_defers(const twin *engine, uint32_t ranks, uint64_t wave_step);
+void engine_set_budget(twin *engine, uint32_t tokens);
+bool engine_reset(twin *engine, bool force);
+bool engine_reserve(twin *engine, const twin_submit_args *args);
+bool engine_activate(twin *engine, uint32_t id);
+bool engine_release_source(twin *engine, uint32_t id);
+void engine_verify(const twin *engine);
+
+/** What the engine hands to the timing model for the pass just planned (compare_probe.c). */
+const aisim_pass_shape *engine_shape(const twin *engine);
+
+#endif
