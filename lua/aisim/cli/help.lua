@@ -27,15 +27,15 @@ end
 
 function TOPICS.hooks()
   return [[
-sim:on(name, function(…) … end, options) calls a function when something becomes visible. The first
-argument is virtual time in ms; take as many arguments as you need. The view at the end (req, pass)
-is valid during the call: use req:copy() or keep req.id. run.tick needs the option every_ms.
+sim:on(name, fn, options) calls fn when something becomes visible. The first argument is virtual time
+in ms; take as many arguments as you need. The view at the end (req, pass) is valid during the call:
+use req:copy() or keep req.id. run.tick needs the option every_ms.
 
 ]] .. table_of.text(catalogue.hooks()) .. [[
 
 
-The last column is the price: run and request hooks keep all fast paths; a pass hook makes the engine stop
-at each pass, a token hook at each request of each pass (aisim check FILE says which a scenario has).
+The last column is the price: run and request hooks keep all fast paths; a pass hook makes the
+engine stop at each pass, a token hook at each request of each pass (see aisim check FILE).
 Options: batch = n (fn(n, cols)), class =, pool =, rank =, sample =, from_ms =, until_ms =.
 Example: examples/hooks.lua]]
 end
@@ -48,18 +48,18 @@ sim:router { policy = "NAME" } takes a built-in policy:
 ]] .. table_of.text(catalogue.routers(), 2) .. [[
 
 
-sim:router { name =, columns =, pick = function(req, targets, now) … end } takes your own. pick returns
-the index of a target, nil (the request waits at the router), or nil and a list of weights to draw from.
-targets.n is the number of candidates; each column below is an array targets.COLUMN[i]. Columns named in
-`columns` are kept up to date; overlaps are computed only if declared or read.
+sim:router { name =, columns =, pick = function(req, targets, now) … end } takes your own. pick
+returns the index of a target, nil (the request waits at the router), or nil and a list of weights to
+draw from. targets.n is the number of candidates; each column below is an array targets.COLUMN[i].
+Columns named in `columns` are kept up to date; overlaps are computed only if declared or read.
 
 ]] .. table.concat(table_of.wrap(table.concat(columns, ", "), 96), "\n") .. "\n\nExample: examples/custom_router.lua"
 end
 
 function TOPICS.metrics()
   return [[
-Keys of run.metrics, report.json, expectations and sweep columns. A distribution NAME has NAME.mean, .min,
-.max, .std, .n and the percentiles .p50 .p75 .p90 .p95 .p99; undefined values are left out.
+Keys of run.metrics, report.json and expectations. A distribution NAME has NAME.n, .mean, .min, .max,
+.std and the percentiles .p50 .p75 .p90 .p95 .p99; undefined values are left out of it.
 
 ]] .. table_of.text(catalogue.metrics()) .. [[
 
