@@ -29,10 +29,10 @@ end
 
 --- Simulates a job.
 ---@param job aisim.Job
----@param quiet boolean
+---@param args table
 ---@return table run
 ---@return table wall    { wall_ms, setup_ms, events, passes }
-local function simulate(job, quiet)
+local function simulate(job, args)
   local clock = terminal.host.clock
   local started = clock()
   local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
@@ -40,13 +40,14 @@ local function simulate(job, quiet)
   jobs.need_used(job)
   local built = clock()
   local show, wipe
-  if quiet then
+  if args.quiet then
     wipe = function() end
   else
     show, wipe = progress.new(job.until_ms, job.expect_runtime_s)
   end
   terminal.host.polling(true)
-  local ok, result = xpcall(function() return sim:run { progress = show, until_ms = job.until_ms } end, fault.handler)
+  local options = { progress = show, until_ms = job.until_ms, requests = args.requests }
+  local ok, result = xpcall(function() return sim:run(options) end, fault.handler)
   local ended = clock()
   terminal.host.polling(false)
   wipe()
@@ -84,7 +85,7 @@ function M.main(args)
   if job.S then scenario.need_setup(job.S) end
   if args.out then files.check(args.out, args.overwrite) end
 
-  local run, wall = simulate(job, args.quiet)
+  local run, wall = simulate(job, args)
   local signal = terminal.host.interrupted()
   terminal.host.quiet()
   local verdicts, all_met = expect.judge(job.expectations, run.metrics, run.is_metric and function(name)
