@@ -162,16 +162,24 @@ function M:router(options)
     options.telemetry_period_ms)
 end
 
+-- Metrics ------------------------------------------------------------------------------------------
+
+for _, name in ipairs { "counter", "gauge", "hist", "ratio", "series", "derive", "slo", "measure" } do
+  M[name] = function(self, options) return require("aisim.metrics")[name](self, options) end
+end
+
 -- Running ------------------------------------------------------------------------------------------
 
 local RUN <const> = {
   until_ms = { "ms", min = 0 },
   progress = { "function" },
+  requests = { "boolean" },
 }
 
 --- Runs to the end, a limit or a stop.
 function M:run(options)
   options = check.options("sim:run", options, RUN)
+  if options.requests ~= nil then self:keep_requests_(options.requests and math.maxinteger or 0) end
   local state, reason = self:run_(options.until_ms, options.progress)
   return require("aisim.results").new(self, state, reason)
 end

@@ -171,6 +171,7 @@ static int l_new(lua_State *L)
     lua_pop(L, 1);
     s->sim = aisim_sim_new((uint64_t)seed);
     s->name = aisim_strdup(name);
+    s->n_classes = 1; /* "" */
     aisim_l_hooks_init(s);
     return 1;
 }
@@ -190,6 +191,7 @@ static int sim_gc(lua_State *L)
     aisim_l_timers_free(s);
     aisim_l_cluster_free(s);
     aisim_l_sessions_free(s);
+    aisim_l_metrics_free(s);
     aisim_free(s->name);
     s->name = NULL;
     return 0;
@@ -311,6 +313,7 @@ static int sim_run(lua_State *L)
         options.progress_context = s;
     }
     aisim_error err = {0};
+    aisim_l_metrics_start(L, s);
     s->state = AISIM_L_RUNNING;
     bind(s, L);
     aisim_status status = aisim_sim_run(s->sim, &options, &err);
@@ -321,6 +324,7 @@ static int sim_run(lua_State *L)
         s->state = AISIM_L_FAILED;
         return raise_run_error(L, s, &err);
     }
+    aisim_l_metrics_finish(s);
     const char *reason = aisim_sim_stop_reason(s->sim);
     s->state = status == AISIM_EINTERRUPTED ? AISIM_L_INTERRUPTED
                : reason != NULL             ? AISIM_L_STOPPED

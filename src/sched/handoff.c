@@ -52,6 +52,7 @@ static bool try_reserve(aisim_rank *rank, uint32_t slot)
     if (!aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
         return false;
     }
+    aisim_rank_listen(rank);
     aisim_grant_take(&rank->pool, &r->lease, &grant);
     r->state = AISIM_REQ_RESERVED;
     return true;
@@ -104,6 +105,7 @@ bool aisim_rank_activate(aisim_rank *rank, uint32_t slot)
     }
     r->state = AISIM_REQ_WAITING;
     r->computed = r->prompt_tokens;
+    aisim_rank_listen(rank);
     aisim_lease_publish(&rank->pool, &r->lease, r->prompt_tokens / rank->pool.block_size, NULL);
     aisim_rank_enqueue(rank, slot);
     rank->blocked = false;
@@ -116,7 +118,7 @@ bool aisim_rank_release_source(aisim_rank *rank, uint32_t slot)
     if (r->state != AISIM_REQ_HELD) {
         return false;
     }
-    aisim_lease_release(&rank->pool, &r->lease, AISIM_NONE, AISIM_NONE); /* E-K6 */
+    aisim_rank_give_back(rank, slot, AISIM_NONE); /* E-K6 */
     r->state = AISIM_REQ_DONE;
     rank->blocked = false;
     aisim_rank_retry_reservations(rank);

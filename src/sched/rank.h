@@ -37,6 +37,7 @@ typedef struct aisim_plan_entry {
     bool samples; /* C reaches L: a token comes out */
     bool prefill; /* prompt tokens or a resumed context: prefill work (E-O4) */
     bool undone;  /* E-V3 */
+    bool lost;    /* E-M1: its decode did not run */
 } aisim_plan_entry;
 
 typedef enum {
@@ -99,8 +100,9 @@ typedef struct aisim_rank {
     aisim_block_pool pool;
     aisim_queue waiting;
     AISIM_ARRAY(aisim_running) running;
-    AISIM_ARRAY(uint32_t) skipped; /* cannot be scheduled yet, in order (fact 11) */
-    AISIM_ARRAY(uint32_t) pending; /* hand-off reservations that wait for blocks (§15) */
+    AISIM_ARRAY(uint32_t) skipped;   /* cannot be scheduled yet, in order (fact 11) */
+    AISIM_ARRAY(aisim_running) held; /* hand-off sources that keep their lease (E-K6) */
+    AISIM_ARRAY(uint32_t) pending;   /* hand-off reservations that wait for blocks (§15) */
     aisim_recurrents recurrents;
     aisim_recurrent_rules rules;
     aisim_rng draws;       /* stream = worker */
