@@ -18,6 +18,8 @@ local PARTS <const> = {
   timing = { "aisim.timing", "" },
   open = { "aisim.workload", "open" },
   closed = { "aisim.workload", "closed" },
+  agentx = { "aisim.agentx", "agentx" },
+  plays = { "aisim.agentx", "plays" },
   model = { "aisim.catalogue", "model" },
   hardware = { "aisim.catalogue", "hardware" },
 }

@@ -223,6 +223,9 @@ function lazy.manifest(self)
     status = self.status, reason = self.reason }
 end
 
+--- Accounting of the AgentX replay (spec/traffic.md §2.6); an empty table without one.
+function lazy.agentx(self) return self.sim:agentx_report_(1) or {} end
+
 function lazy.params() return {} end
 
 --- Is there a metric of that name, defined in this run or not?

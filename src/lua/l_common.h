@@ -52,6 +52,7 @@ struct aisim_l_timers;
 struct aisim_l_cluster;
 struct aisim_l_sessions;
 struct aisim_l_metrics;
+struct aisim_l_replays;
 
 typedef struct aisim_l_sim {
     aisim_sim *sim; /**< NULL once closed */
@@ -74,6 +75,7 @@ typedef struct aisim_l_sim {
     struct aisim_l_cluster *cluster;
     struct aisim_l_sessions *sessions;
     struct aisim_l_metrics *metrics;
+    struct aisim_l_replays *replays;
 } aisim_l_sim;
 
 /* ---- errors (l_error.c) -------------------------------------------------------------------- */
@@ -159,6 +161,7 @@ uint32_t aisim_l_timer_add(aisim_l_sim *s, int64_t at_ns, int64_t period_ns,
 
 void aisim_l_cluster_free(aisim_l_sim *s);
 void aisim_l_sessions_free(aisim_l_sim *s);
+void aisim_l_replays_free(aisim_l_sim *s); /**< after the engine */
 void aisim_l_metrics_free(aisim_l_sim *s);
 void aisim_l_metrics_start(lua_State *L, aisim_l_sim *s); /**< before the run */
 void aisim_l_metrics_finish(aisim_l_sim *s);              /**< after it: builds the report */
@@ -202,6 +205,8 @@ void aisim_l_router_register(lua_State *L);
 void aisim_l_workload_register(lua_State *L);
 void aisim_l_session_register(lua_State *L);
 void aisim_l_timing_register(lua_State *L);
+void aisim_l_plays_register(lua_State *L);
+void aisim_l_agentx_register(lua_State *L);
 void aisim_l_metric_register(lua_State *L);
 void aisim_l_report_register(lua_State *L);
 void aisim_l_engine_register(lua_State *L);

@@ -192,6 +192,7 @@ static int sim_gc(lua_State *L)
     aisim_l_cluster_free(s);
     aisim_l_sessions_free(s);
     aisim_l_metrics_free(s);
+    aisim_l_replays_free(s);
     aisim_free(s->name);
     s->name = NULL;
     return 0;
