@@ -117,7 +117,8 @@ end
 function M.main(args)
   local topic = args.topic
   if not topic then
-    terminal.out(parser.help() .. "\nTopics of aisim help: engine, router, hooks, metrics, timing, a verb, a scenario file.")
+    terminal.out(parser.help()
+      .. "\nTopics of aisim help: engine, router, hooks, metrics, timing, a verb, a scenario file.")
     return fault.OK
   end
   if TOPICS[topic] then

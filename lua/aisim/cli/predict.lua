@@ -74,8 +74,7 @@ end
 function M.load(file, args)
   local sets = args.set or {}
   check_paths(file, sets)
-  local ok, prediction = pcall(tables.prediction, file, sets)
-  if not ok then error((prediction:gsub("^%-%-set ", "aisim: --set ")), 0) end
+  local prediction = tables.prediction(file, sets)
   local load = prediction.tree.traffic.load
   local shown = {}
   for i, set in ipairs(sets) do

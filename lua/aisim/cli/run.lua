@@ -62,6 +62,15 @@ local function simulate(job, args)
   }
 end
 
+--- A replay whose preparation failed has measured nothing (traffic: the barrier never opened).
+local function need_preparation(run)
+  local replay = run.agentx
+  if replay.phase ~= "failed" then return end
+  local failed = replay.failure
+  fault.raise(fault.FAILED, "the preparation failed%s; nothing was measured",
+    failed and (" in the %s phase: %s"):format(failed.phase, failed.text) or "")
+end
+
 local function wall_json(wall)
   return ('{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s}'):format(wall.wall_ms,
     wall.setup_ms, wall.events, wall.passes,
@@ -86,6 +95,7 @@ function M.main(args)
   if args.out then files.check(args.out, args.overwrite) end
 
   local run, wall = simulate(job, args)
+  need_preparation(run)
   local signal = terminal.host.interrupted()
   terminal.host.quiet()
   local verdicts, all_met = expect.judge(job.expectations, run.metrics, run.is_metric and function(name)
@@ -101,7 +111,8 @@ function M.main(args)
 
   local screen = {
     version = aisim.version, file = job.file, seed = job.seed, settings = jobs.settings(job), run = run,
-    metrics = run.metrics, wall = wall, status = run.status, verdicts = verdicts, notes = run.notes,
+    metrics = run.metrics, wall = wall, status = run.status, reason = rawget(run, "reason"),
+    verdicts = verdicts, notes = run.notes,
     pools = run.pools, timing = run.timing, custom = run.custom, saved = args.out,
   }
   if as_json then
@@ -115,6 +126,9 @@ function M.main(args)
     terminal.out(render.screen(screen))
   end
   if signal then return 128 + signal end
+  for _, verdict in ipairs(verdicts) do
+    if verdict.unknown then fault.usage("%s: %s", job.file, verdict.unknown) end
+  end
   return all_met and fault.OK or fault.EXPECTATION
 end
 
