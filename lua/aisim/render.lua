@@ -142,6 +142,7 @@ local function header(screen, out)
   end
   if #settings == 0 then out[#out + 1] = left end
   for i, pool in ipairs(screen.pools or {}) do
+    pool = pool:gsub("(%d+) blocks", function(n) return M.count(tonumber(n)) .. " blocks" end)
     out[#out + 1] = both_ends(pool, i == 1 and screen.timing or "")
   end
 end
