@@ -33,7 +33,7 @@ void aisim_sim_free(aisim_sim *sim)
         aisim_free(sim->ranks.data[i]);
     }
     for (uint32_t i = 0; i < sim->workers.len; i++) {
-        aisim_free(sim->workers.data[i].ranks);
+        aisim_worker_deinit(&sim->workers.data[i]);
     }
     for (uint32_t i = 0; i < sim->pools.len; i++) {
         sim_pool *pool = &sim->pools.data[i];

@@ -24,6 +24,7 @@ typedef struct sim_timer {
     void *context;
     uint32_t generation;
     uint32_t next_free;
+    bool background;
 } sim_timer;
 
 typedef enum { CHANGE_CANCEL, CHANGE_WORKER, CHANGE_PRIORITY } sim_change_kind;
@@ -60,6 +61,7 @@ struct aisim_sim {
     AISIM_ARRAY(aisim_client) clients;
     AISIM_ARRAY(sim_timer) timers;
     uint32_t free_timer;
+    uint64_t removed_foreground; /* entries of removed timers that are still on the heap */
     AISIM_ARRAY(char *) classes;
     AISIM_ARRAY(sim_change) changes;
     aisim_admission_fn admission;

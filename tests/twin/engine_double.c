@@ -288,6 +288,7 @@ bool twin_cancel(twin *t, uint32_t id)
         return false;
     }
     aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
+    refresh(t, serial_of(t, r));
     if (r->state != AISIM_REQ_HELD) {
         r->end = AISIM_END_CANCELLED;
     }
@@ -538,6 +539,8 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
     t->finished.len = t->emitted.len = 0;
     t->now_ns++;
     if (batch == AISIM_NONE) {
+        aisim_rank_retry_reservations(&t->rank); /* a pass in vain ends too, for the twin */
+        read_log(t);
         return;
     }
     aisim_result *own = aisim_alloc(n + 1, sizeof *own);
