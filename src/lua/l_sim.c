@@ -348,10 +348,14 @@ static int sim_stats(lua_State *L)
 }
 
 /* core sim:overrides_(list of {key=, value=, flag=}): --set flags of the configuration, kept by
- * reference; sim:pool marks those it used */
+ * reference; sim:pool marks those it used. Without an argument -> the list */
 static int sim_overrides(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_sim(L, 1);
+    if (lua_isnoneornil(L, 2)) {
+        aisim_l_push_ref_table(L, s, "overrides");
+        return 1;
+    }
     luaL_checktype(L, 2, LUA_TTABLE);
     aisim_l_push_refs(L, s);
     lua_pushvalue(L, 2);
