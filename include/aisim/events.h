@@ -41,7 +41,9 @@ extern "C" {
     X(CHUNK, "request.chunk")                                                                      \
     X(TOKENS, "request.tokens")                                                                    \
     X(GAP, "")                                                                                     \
-    X(KV_LEVEL, "")
+    X(KV_LEVEL, "")                                                                                \
+    X(VERIFY, "")                                                                                  \
+    X(UNFINISHED, "")
 
 typedef enum {
 #define X(name, hook) AISIM_EV_##name,
@@ -55,6 +57,12 @@ typedef enum {
 /** Where a rejection was decided (request.reject `where`). */
 typedef enum { AISIM_WHERE_ADMISSION, AISIM_WHERE_ROUTER, AISIM_WHERE_ENGINE } aisim_where;
 typedef enum { AISIM_TIER_DEVICE, AISIM_TIER_HOST, AISIM_TIER_STATE } aisim_tier;
+
+typedef enum {
+    AISIM_TRANSFER_HANDOFF,
+    AISIM_TRANSFER_OFFLOAD,
+    AISIM_TRANSFER_RESTORE
+} aisim_transfer; /**< `kind` of transfer.start and transfer.end */
 
 /** Facts of one pass of one rank. */
 typedef struct aisim_pass_facts {
@@ -72,8 +80,9 @@ typedef struct aisim_pass_facts {
     uint32_t running, waiting; /**< after the pass */
     uint32_t n_preempted;
     uint64_t active_blocks, inactive_blocks, total_blocks; /**< after the pass */
-    int64_t gap_ns;     /**< token gap shared by gap_count requests … */
-    uint32_t gap_count; /**< … of this pass; others arrive as GAP events */
+    int64_t gap_ns; /**< token gap shared by gap_count requests: those that delivered a token here
+                         and in the previous pass of this rank that delivered any … */
+    uint32_t gap_count; /**< … the gap of every other request arrives as GAP event */
     uint32_t zero_gaps; /**< gaps of 0 inside bursts */
 } aisim_pass_facts;
 
@@ -139,6 +148,15 @@ typedef struct aisim_event {
             uint64_t used, cached, total; /**< KV_LEVEL: blocks from now on */
         } level;
         const aisim_pass_facts *pass;
+        struct {
+            aisim_transfer kind;
+            uint32_t src, dst; /**< global workers from 0 (offload, restore: the same twice) */
+            uint64_t bytes;
+            int64_t begin_ns; /**< transfer.end: when the transfer started */
+        } transfer;
+        struct {
+            uint32_t drafted, accepted; /**< VERIFY: one verification of request, before trimming */
+        } verify;
     } u;
 } aisim_event;
 
@@ -181,6 +199,11 @@ static inline void aisim_emit(const aisim_observers *observers, const aisim_even
         }
     }
 }
+
+/* Internal events. GAP, VERIFY: in the place of request.tokens of their request. KV_LEVEL: whenever
+ * the level of a rank changes outside of a pass end, that is after planning. UNFINISHED: once for
+ * each request that has arrived and is still live, by id, just before RUN_END (t_ns = end of the
+ * run), so that its scheduler events are counted. */
 
 /** Hook name of the event ("" = internal); never NULL. */
 const char *aisim_event_hook(aisim_event_type type);

@@ -20,7 +20,10 @@ typedef enum {
     AISIM_REQ_WAITING, /**< at a rank, never admitted */
     AISIM_REQ_RUNNING,
     AISIM_REQ_PREEMPTED, /**< was running, lost its blocks */
-    AISIM_REQ_REMOTE,    /**< hand-off: prompt not here yet, or held at the source */
+    AISIM_REQ_SKIPPED,   /**< in the second queue: cannot be scheduled yet */
+    AISIM_REQ_PENDING,   /**< hand-off destination: waits for blocks (engine.md §15) */
+    AISIM_REQ_RESERVED,  /**< hand-off destination: blocks taken, transfer under way */
+    AISIM_REQ_HELD,      /**< hand-off source: finished, its blocks are kept */
     AISIM_REQ_DONE
 } aisim_request_state;
 
@@ -34,7 +37,8 @@ typedef enum {
     AISIM_END_REJECTED_CONTEXT,
     AISIM_END_REJECTED_CAPACITY,
     AISIM_END_REJECTED_ADMISSION, /**< by the admission function */
-    AISIM_END_REJECTED_ROUTER
+    AISIM_END_REJECTED_ROUTER,
+    AISIM_END_FAILED /**< its worker was lost, or whatever served it gave up */
 } aisim_end_reason;
 
 /** "length", "context", "cancelled", "empty", …; never NULL. */
@@ -51,13 +55,11 @@ typedef struct aisim_lease {
     uint32_t published; /**< leading blocks owned through the prefix index */
     uint32_t opaque;    /**< q, look-ahead blocks that belong to no entry yet (E-K3) */
     uint32_t owner;     /**< slot of the request, names its duplicates */
-    uint32_t state;     /**< record of its recurrent state, AISIM_NONE = none */
 } aisim_lease;
 
 #define AISIM_NO_CLIENT UINT16_MAX
 
 typedef struct aisim_request {
-    uint64_t cookie;        /**< free for whoever issued it */
     int64_t arrival_ns;     /**< the client sends it */
     int64_t dispatched_ns;  /**< the router placed it */
     int64_t first_admit_ns; /**< begin of the pass that first scheduled it */
@@ -66,6 +68,7 @@ typedef struct aisim_request {
     int64_t last_token_ns;
     int64_t waiting_since_ns; /**< arrival, or begin of the pass that preempted it */
     int64_t stall_ns;         /**< preemption to re-admission, summed */
+    uint32_t cookie;          /**< free for whoever issued it */
     uint32_t id;              /**< 1, 2, … in order of creation */
     uint32_t ordinal;         /**< arrival ordinal at its rank's scheduler (E-L2) */
     aisim_lease lease;
@@ -80,25 +83,31 @@ typedef struct aisim_request {
     uint32_t recomputed;    /**< tokens computed again after preemptions */
     uint32_t admissions;
     uint32_t preemptions;
-    uint32_t position;   /**< in the waiting heap or the running list */
-    uint32_t rank;       /**< global rank index from 0, AISIM_NONE = not placed */
-    uint32_t session;    /**< session number, 0 = none */
-    uint32_t generation; /**< of this slot */
-    int32_t priority;    /**< smaller = more urgent */
-    uint16_t client;     /**< index of the issuing client, AISIM_NO_CLIENT = none */
-    uint16_t turn;       /**< of its session, from 0 */
-    uint16_t class_id;   /**< traffic class, index into the simulation's class names */
-    uint8_t state;       /**< aisim_request_state */
-    uint8_t phase;       /**< aisim_phase */
-    uint8_t end;         /**< aisim_end_reason */
-    uint8_t flags;       /**< AISIM_REQF_… */
-} aisim_request; /* 184 bytes: a waiting request costs this, 12 for its queue entry and its content
-                  */
+    uint32_t position;        /**< in the waiting heap or the running list */
+    uint32_t rank;            /**< global rank index from 0, AISIM_NONE = not placed */
+    uint32_t session;         /**< session number, 0 = none */
+    uint32_t generation;      /**< of this slot */
+    int32_t priority;         /**< smaller = more urgent */
+    uint32_t verifications;   /**< verifications so far: the step of the draws (mtp.md §2) */
+    uint32_t accepted_drafts; /**< drafts accepted in them, before a burst is cut (mtp.md §7) */
+    uint32_t prefill_rank;    /**< hand-off: the rank that computed the prompt, else AISIM_NONE */
+    uint16_t client;          /**< index of the issuing client, AISIM_NO_CLIENT = none */
+    uint16_t turn;            /**< of its session, from 0 */
+    uint16_t class_id;        /**< traffic class, index into the simulation's class names */
+    uint8_t state;            /**< aisim_request_state */
+    uint8_t phase;            /**< aisim_phase */
+    uint8_t end;              /**< aisim_end_reason */
+    uint8_t flags;            /**< AISIM_REQF_… */
+    uint8_t drafts;           /**< outstanding drafts (mtp.md §3) */
+    uint8_t outstanding;      /**< results of passes in flight that will still come (N1) */
+} aisim_request; /* 184 bytes: a waiting request costs this, 12 for its queue entry, its content */
 
 enum {
     AISIM_REQF_NO_READ = 1,    /**< may not read the prefix cache, still fills it */
     AISIM_REQF_TOKEN_SEEN = 2, /**< first_token was delivered */
     AISIM_REQF_SAMPLED = 4,    /**< the deterministic hook sample contains it */
+    AISIM_REQF_MOVED = 32,     /**< hand-off: a second pool has admitted it */
+    AISIM_REQF_HOLD = 16,      /**< keeps its lease at the end (hand-off source) */
     AISIM_REQF_RESUMED = 8     /**< re-admitted after a preemption, still recomputing */
 };
 

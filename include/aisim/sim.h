@@ -155,7 +155,7 @@ typedef struct aisim_submit {
                              {0,0}: output is private to the request */
     int32_t priority;
     uint16_t client; /**< who hears of the end, AISIM_NO_CLIENT = nobody */
-    uint64_t cookie; /**< for the client */
+    uint32_t cookie; /**< for the client */
     uint32_t pool;
     uint32_t session;
     uint16_t turn;

@@ -43,6 +43,19 @@ static void show_begin(const aisim_rank *rank, const aisim_observers *observers,
     aisim_emit(observers, &event);
 }
 
+/* Planning takes blocks at the begin of the pass; the end is told by pass.end. */
+static void show_level(const aisim_rank *rank, const aisim_observers *observers, int64_t t_ns)
+{
+    if (!aisim_wanted(observers, AISIM_EV_KV_LEVEL)) {
+        return;
+    }
+    aisim_event event = {.type = AISIM_EV_KV_LEVEL, .rank = rank->index, .t_ns = t_ns};
+    event.u.level.used = aisim_block_pool_active(&rank->pool);
+    event.u.level.cached = rank->pool.extents.inactive;
+    event.u.level.total = rank->pool.blocks;
+    aisim_emit(observers, &event);
+}
+
 bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
                         int64_t *end_ns)
 {
@@ -58,12 +71,18 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
     bool any = false;
     for (uint32_t i = 0; i < worker->n_ranks; i++) {
         aisim_rank *rank = worker->ranks[i];
-        if (!aisim_rank_ready(rank) || !aisim_rank_plan(rank, t_ns, defers(worker, rank))) {
+        if (!aisim_rank_ready(rank)) {
+            continue;
+        }
+        uint32_t planned = aisim_rank_plan(rank, t_ns, defers(worker, rank));
+        if (planned == AISIM_NONE) {
             continue;
         }
         any = true;
-        if (rank->plan.len > 0) { /* a pass that only rejects takes no time */
-            int64_t end = t_ns + aisim_timing_pass_ns(worker->timing, &rank->shape);
+        show_level(rank, observers, t_ns);
+        const aisim_batch *batch = aisim_rank_batch(rank, planned);
+        if (batch->plan.len > 0) { /* a pass that only rejects takes no time */
+            int64_t end = t_ns + aisim_timing_pass_ns(worker->timing, &batch->shape);
             *end_ns = end > *end_ns ? end : *end_ns;
         }
     }
@@ -82,8 +101,8 @@ void aisim_worker_end(aisim_worker *worker, int64_t end_ns)
     bool drained = true;
     for (uint32_t i = 0; i < worker->n_ranks; i++) {
         aisim_rank *rank = worker->ranks[i];
-        if (rank->in_flight) {
-            aisim_rank_complete(rank, end_ns);
+        if (rank->in_flight > 0) {
+            aisim_rank_complete(rank, rank->current, end_ns, NULL, 0);
         }
         drained = drained && rank->running.len == 0 && rank->waiting.slots.len == 0;
     }

@@ -9,20 +9,52 @@
 #include "config/number.h"
 #include "config/yaml.h"
 
+/* Decodes one UTF-8 character. @return its bytes; 0 = not valid UTF-8. */
+static size_t decode(const unsigned char *at, uint32_t *c)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = at[0] < 0x80 ? 1 : at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : at[0] >= 0xc0 ? 2 : 0;
+    if (n < 2) {
+        *c = at[0];
+        return n;
+    }
+    *c = at[0] & (0xffu >> (n + 1));
+    for (size_t i = 1; i < n; i++) {
+        if ((at[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+        *c = *c << 6 | (at[i] & 0x3fu);
+    }
+    return *c < least[n] || *c > 0x10ffff || (*c >= 0xd800 && *c < 0xe000) ? 0 : n;
+}
+
+/* Line breaks and what YAML does not call printable must be escaped. */
+static bool stands_for_itself(uint32_t c)
+{
+    return (c >= 0x20 && c < 0x7f) ||
+           (c >= 0xa0 && c != 0x2028 && c != 0x2029 && c != 0xfeff && c != 0xfffe && c != 0xffff);
+}
+
 static void quoted(const char *text, aisim_text *out)
 {
+    const unsigned char *at = (const unsigned char *)text;
     aisim_text_add(out, "\"");
-    for (const char *at = text; *at != '\0'; at++) {
-        unsigned char c = (unsigned char)*at;
-        if (c == '"' || c == '\\') {
-            aisim_text_format(out, "\\%c", c);
+    while (*at != '\0') {
+        uint32_t c;
+        size_t n = decode(at, &c);
+        if (n == 0) {
+            aisim_text_add(out, "\\ufffd"); /* from a Lua string */
+            n = 1;
+        } else if (c == '"' || c == '\\') {
+            aisim_text_format(out, "\\%c", (char)c);
         } else if (c == '\n') {
             aisim_text_add(out, "\\n");
-        } else if (c < 0x20 || c == 0x7f) {
-            aisim_text_format(out, "\\u%04x", c);
+        } else if (stands_for_itself(c)) {
+            aisim_text_add_n(out, (const char *)at, n);
         } else {
-            aisim_text_add_n(out, at, 1);
+            aisim_text_format(out, "\\u%04x", c);
         }
+        at += n;
     }
     aisim_text_add(out, "\"");
 }

@@ -437,6 +437,16 @@ void aisim_value_set_text(aisim_value *value, const char *text)
     value->text = copy;
 }
 
+void aisim_value_wrap(aisim_value *value)
+{
+    aisim_value *inner = aisim_alloc(1, sizeof *inner);
+    *inner = *value; /* its reference to the source moves along */
+    memset(value, 0, sizeof *value);
+    value->kind = AISIM_VALUE_LIST;
+    value->mark = mark_keep(inner->mark);
+    aisim_value_push(value, inner);
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 char *aisim_value_show(const aisim_value *value, char *out, unsigned long size)

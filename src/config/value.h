@@ -128,6 +128,8 @@ bool aisim_value_equal(const aisim_value *a, const aisim_value *b);
 void aisim_value_set_integer(aisim_value *value, int64_t x); /**< of a scalar; the mark stays */
 void aisim_value_set_real(aisim_value *value, double x);
 void aisim_value_set_text(aisim_value *value, const char *text);
+/** x becomes [x]; the mark stays. */
+void aisim_value_wrap(aisim_value *value);
 
 /* ---- messages -------------------------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "base/rng.h"
 #include "config/number.h"
+#include "config/yaml_problem.h"
 
 typedef struct anchor {
     char *name;
@@ -49,80 +50,6 @@ static aisim_mark here(const reader *r)
     return mark_at(r, r->event.start_mark);
 }
 
-/* ---- errors of the scanner ------------------------------------------------------------------- */
-
-/* The yaml library speaks of tokens and contexts; these are the same facts for who wrote the file.
- */
-static const struct {
-    const char *theirs, *ours;
-} problems[] = {
-    {"mapping values are not allowed in this context",
-     "':' is not allowed here; check the indentation of this line and the one before, or quote the "
-     "text"},
-    {"did not find expected key", "a key was expected here; check the indentation"},
-    {"did not find expected '-' indicator", "a list entry '- …' was expected here; check the "
-                                            "indentation"},
-    {"could not find expected ':'", "':' expected after a key (in the line before?)"},
-    {"did not find expected ',' or '}'", "',' or '}' expected in this {…}"},
-    {"did not find expected ',' or ']'", "',' or ']' expected in this […]"},
-    {"did not find expected node content", "a value was expected here"},
-    {"block sequence entries are not allowed in this context",
-     "'- ' is not allowed here; put the list on its own lines below the key"},
-    {"found unexpected end of stream", "the text ends inside a quoted string"},
-    {"did not find expected <document start>", "the value ends before this; one value per file "
-                                               "expected"},
-};
-
-/* The byte offset of a mark is not kept by the library for all errors: find the line again. */
-static bool tab_indents(const reader *r, size_t line)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < line && at < r->length; i++) {
-        const char *end = memchr(r->text + at, '\n', r->length - at);
-        at = end == NULL ? r->length : (size_t)(end - r->text) + 1;
-    }
-    while (at < r->length && r->text[at] == ' ') {
-        at++;
-    }
-    return at < r->length && r->text[at] == '\t';
-}
-
-static aisim_mark mark_of_offset(const reader *r, size_t offset)
-{
-    yaml_mark_t at = {offset, 0, 0};
-    for (size_t i = 0; i < offset && i < r->length; i++) {
-        at.column++;
-        if (r->text[i] == '\n') {
-            at.line++;
-            at.column = 0;
-        }
-    }
-    return mark_at(r, at);
-}
-
-static aisim_status scanner_failed(reader *r)
-{
-    const char *problem = r->parser.problem == NULL ? "unreadable" : r->parser.problem;
-    if (r->parser.error == YAML_READER_ERROR) {
-        return aisim_fail_mark(r->err, mark_of_offset(r, r->parser.problem_offset), AISIM_EPARSE,
-                               "not valid UTF-8 text (%s)", problem);
-    }
-    if (r->parser.error == YAML_MEMORY_ERROR) {
-        return aisim_fail_mark(r->err, mark_at(r, r->parser.mark), AISIM_ENOMEM, "out of memory");
-    }
-    yaml_mark_t at = r->parser.problem_mark;
-    if (!r->flag && tab_indents(r, at.line)) {
-        return aisim_fail_mark(r->err, mark_at(r, at), AISIM_EPARSE,
-                               "tab in the indentation; use spaces");
-    }
-    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
-        if (strcmp(problems[i].theirs, problem) == 0) {
-            problem = problems[i].ours;
-        }
-    }
-    return aisim_fail_mark(r->err, mark_at(r, at), AISIM_EPARSE, "malformed YAML: %s", problem);
-}
-
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static aisim_status next(reader *r)
@@ -132,7 +59,8 @@ static aisim_status next(reader *r)
         r->has_event = false;
     }
     if (!yaml_parser_parse(&r->parser, &r->event)) {
-        return scanner_failed(r);
+        return aisim_yaml_problem(&r->parser, r->text, r->length,
+                                  (aisim_mark){r->source, r->flag ? 0 : 1, 0}, r->err);
     }
     r->has_event = true;
     return AISIM_OK;
@@ -267,7 +195,7 @@ static aisim_status scalar_text(reader *r, const char **out)
 
 static aisim_status parse_scalar(reader *r, aisim_value **out)
 {
-    const char *text;
+    const char *text = NULL;
     aisim_status status = scalar_text(r, &text);
     if (status != AISIM_OK) {
         return status;
@@ -303,7 +231,7 @@ static aisim_status parse_key(reader *r, const aisim_value *map, aisim_map *seen
     if (r->event.type != YAML_SCALAR_EVENT) {
         return aisim_fail_mark(r->err, here(r), AISIM_EPARSE, "a key must be a plain name");
     }
-    const char *text;
+    const char *text = NULL;
     aisim_status status = scalar_text(r, &text);
     if (status == AISIM_OK) {
         status = refuse_tag(r, r->event.data.scalar.tag);
@@ -322,6 +250,10 @@ static aisim_status parse_key(reader *r, const aisim_value *map, aisim_map *seen
     }
     if (text[0] == '\0') {
         return aisim_fail_mark(r->err, here(r), AISIM_EPARSE, "a key is missing before ':'");
+    }
+    if (strlen(text) > AISIM_YAML_MAX_KEY) {
+        return aisim_fail_mark(r->err, here(r), AISIM_ELIMIT, "a key of more than %d bytes",
+                               AISIM_YAML_MAX_KEY);
     }
     /* a hash that was seen is only a hint: the map itself decides */
     uint64_t hash = aisim_hash_text(text);

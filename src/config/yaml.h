@@ -18,6 +18,7 @@ enum {
     AISIM_YAML_MAX_BYTES = 16 << 20, /**< of one text */
     AISIM_YAML_MAX_VALUES = 1000000, /**< of one text, copies by aliases included */
     AISIM_YAML_MAX_KEYS = 10000,     /**< of one map */
+    AISIM_YAML_MAX_KEY = 255,        /**< bytes of one key */
     AISIM_YAML_MAX_ANCHORS = 1000    /**< of one text */
 };                                   /* nesting: AISIM_VALUE_MAX_DEPTH */
 

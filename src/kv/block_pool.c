@@ -6,6 +6,7 @@
 #include "kv/block_pool.h"
 
 #include "base/check.h"
+#include "kv/mark.h"
 
 void aisim_block_pool_init(aisim_block_pool *pool, aisim_content *content,
                            const aisim_kv_config *config)
@@ -33,39 +34,41 @@ typedef struct log_context {
     uint32_t last_end; /* path block behind the last stored stretch, AISIM_NONE = none */
 } log_context;
 
-static void log_fresh(void *context, uint32_t run, uint32_t first, uint32_t count)
+static void log_made(void *context, uint32_t run, uint32_t first, uint32_t count, bool first_copy)
 {
     log_context *c = context;
     aisim_block_pool *pool = c->pool;
-    pool->stored_blocks += count;
-    if (!pool->listening) {
+    pool->stored_blocks += first_copy ? count : 0;
+    if (!pool->listening || (!first_copy && !pool->tracing)) {
         return;
     }
-    if (c->last_end != first) {
+    aisim_kv_log_entry entry = {.kind = first_copy ? AISIM_KV_STORED : AISIM_KV_COPIED,
+                                .run = run,
+                                .first = first,
+                                .count = count,
+                                .owner = c->owner};
+    if (first_copy && c->last_end != first) {
         c->event = pool->next_event++; /* E-H7: a visible block in the middle splits the run */
     }
-    c->last_end = first + count;
-    aisim_kv_log_entry entry = {AISIM_KV_STORED, c->event, run, first, count, c->owner, false};
+    if (first_copy) {
+        c->last_end = first + count;
+    }
+    entry.event = first_copy ? c->event : UINT32_MAX;
     aisim_array_push(&pool->log, entry);
 }
 
-static void log_evicted(void *context, uint32_t run, uint32_t first, uint32_t count, bool last_copy)
+static void log_evicted(void *context, uint32_t run, uint32_t first, uint32_t count, aisim_gone how,
+                        uint32_t age)
 {
     log_context *c = context;
     aisim_kv_log_entry entry = {AISIM_KV_EVICTED, c->event, run, first, count,
-                                AISIM_NONE,       last_copy};
+                                AISIM_NONE,       how,      age};
     aisim_array_push(&c->pool->log, entry);
 }
 
 /* A withdrawn stretch leaves the log of this pass: it was never visible. */
-static void unlog_stored(void *context, uint32_t run, uint32_t first, uint32_t count,
-                         bool last_copy)
+static void unlog_stored(aisim_block_pool *pool, uint32_t run, uint32_t first, uint32_t count)
 {
-    log_context *c = context;
-    aisim_block_pool *pool = c->pool;
-    if (!last_copy) {
-        return;
-    }
     pool->stored_blocks -= count;
     for (uint32_t i = pool->log.len; i-- > 0;) {
         aisim_kv_log_entry *e = &pool->log.data[i];
@@ -78,6 +81,19 @@ static void unlog_stored(void *context, uint32_t run, uint32_t first, uint32_t c
         } else {
             aisim_array_remove(&pool->log, i);
         }
+    }
+}
+
+static void log_withdrawn(void *context, uint32_t run, uint32_t first, uint32_t count,
+                          aisim_gone how, uint32_t age)
+{
+    log_context *c = context;
+    if (how == AISIM_GONE_LAST) {
+        unlog_stored(c->pool, run, first, count);
+    } else if (c->pool->tracing) {
+        aisim_kv_log_entry entry = {AISIM_KV_WITHDRAWN, UINT32_MAX, run, first, count,
+                                    AISIM_NONE,         how,        age};
+        aisim_array_push(&c->pool->log, entry);
     }
 }
 
@@ -182,36 +198,47 @@ static void adopt(aisim_block_pool *pool, const aisim_lease *lease, uint32_t hit
     }
 }
 
+uint64_t aisim_grant_fresh(const aisim_block_pool *pool, const aisim_lease *lease,
+                           const aisim_grant *grant)
+{
+    uint64_t goal = aisim_blocks_of(pool, grant->slots);
+    uint64_t have = aisim_lease_owned(pool, lease) + grant->hit_blocks;
+    return goal > have ? goal - have : 0;
+}
+
+bool aisim_grant_fits(const aisim_block_pool *pool, const aisim_lease *lease,
+                      const aisim_grant *grant)
+{
+    uint64_t wanted = aisim_grant_fresh(pool, lease, grant) + grant->extra + grant->reserve +
+                      (grant->hit_blocks - grant->hit_active) + grant->idle_pins;
+    return wanted <= pool->free + pool->extents.inactive;
+}
+
+void aisim_grant_take(aisim_block_pool *pool, aisim_lease *lease, const aisim_grant *grant)
+{
+    uint64_t fresh = aisim_grant_fresh(pool, lease, grant);
+    uint64_t owned = aisim_lease_owned(pool, lease) + grant->hit_blocks + fresh;
+    if (grant->hit_blocks > 0) {
+        AISIM_CHECK(lease->allocated == 0 && lease->published == 0);
+        adopt(pool, lease, grant->hit_blocks);
+        lease->published = grant->hit_blocks;
+    }
+    take(pool, fresh + grant->extra);
+    lease->allocated = max_u32(lease->allocated, grant->watermark); /* ownership never shrinks */
+    lease->opaque = (uint32_t)(owned - aisim_blocks_of(pool, lease->allocated)); /* E-K3, E-K4 */
+}
+
 bool aisim_lease_allocate(aisim_block_pool *pool, aisim_lease *lease, uint32_t target,
                           uint32_t hit_blocks)
 {
-    uint64_t previous = aisim_blocks_of(pool, lease->allocated);
-    uint64_t goal = aisim_blocks_of(pool, target);
-    if (goal <= previous) {
-        lease->allocated = max_u32(lease->allocated, target); /* ownership never shrinks */
-        return true;
-    }
-    uint64_t fresh = goal - previous - hit_blocks;
-    uint32_t bound_opaque = (uint32_t)(fresh < lease->opaque ? fresh : lease->opaque); /* E-K3 */
-    fresh -= bound_opaque;
-    uint64_t idle_hits = 0;
+    aisim_grant grant = {.watermark = target, .slots = target, .hit_blocks = hit_blocks};
     if (hit_blocks > 0) {
-        AISIM_CHECK(previous == 0);
-        uint32_t active;
-        uint32_t found = aisim_block_pool_lookup(pool, lease->run, hit_blocks, &active);
-        AISIM_CHECK(found == hit_blocks);
-        idle_hits = hit_blocks - active;
+        aisim_block_pool_lookup(pool, lease->run, hit_blocks, &grant.hit_active);
     }
-    if (fresh > pool->free + pool->extents.inactive - idle_hits) {
+    if (!aisim_grant_fits(pool, lease, &grant)) {
         return false;
     }
-    if (hit_blocks > 0) {
-        adopt(pool, lease, hit_blocks);
-        lease->published = hit_blocks;
-    }
-    take(pool, fresh);
-    lease->opaque -= bound_opaque;
-    lease->allocated = target;
+    aisim_grant_take(pool, lease, &grant);
     return true;
 }
 
@@ -225,7 +252,36 @@ bool aisim_lease_reserve_opaque(aisim_block_pool *pool, aisim_lease *lease, uint
     return true;
 }
 
-void aisim_lease_publish(aisim_block_pool *pool, aisim_lease *lease, uint32_t upto)
+void aisim_lease_return_opaque(aisim_block_pool *pool, aisim_lease *lease, uint32_t known)
+{
+    uint64_t owned = aisim_lease_owned(pool, lease), bound = aisim_blocks_of(pool, known);
+    AISIM_CHECK(owned >= bound);
+    pool->free += owned - bound;
+    lease->opaque = 0;
+    lease->allocated = known;
+}
+
+static void publish_stretch(aisim_block_pool *pool, const aisim_lease *lease, uint32_t run,
+                            uint32_t first, uint32_t end, uint32_t *page, log_context *c)
+{
+    if (page != NULL && *page != AISIM_NONE) {
+        uint32_t block = pool->extents.slots.data[*page].first;
+        if (first <= block && block < end) {
+            uint32_t extent = *page;
+            *page = AISIM_NONE;
+            publish_stretch(pool, lease, run, first, block, NULL, c);
+            bool fresh =
+                aisim_extents_complete_page(&pool->extents, extent, run, block, lease->owner);
+            log_made(c, run, block, 1, fresh);
+            first = block + 1;
+        }
+    }
+    if (end > first) {
+        aisim_extents_publish(&pool->extents, run, first, end, lease->owner, log_made, c);
+    }
+}
+
+void aisim_lease_publish(aisim_block_pool *pool, aisim_lease *lease, uint32_t upto, uint32_t *page)
 {
     if (!pool->prefix_caching || upto <= lease->published) {
         return;
@@ -234,27 +290,31 @@ void aisim_lease_publish(aisim_block_pool *pool, aisim_lease *lease, uint32_t up
     /* the common case: everything in the leaf */
     segment s = segment_of(pool, lease->run, UINT32_MAX);
     if (lease->published >= s.first) {
-        aisim_extents_publish(&pool->extents, s.run, lease->published, upto, lease->owner,
-                              log_fresh, &c);
+        publish_stretch(pool, lease, s.run, lease->published, upto, page, &c);
     } else {
         path_of(pool, lease->run);
         for (uint32_t i = pool->path.len; i-- > 0;) {
             s = path_segment(pool, i);
             uint32_t first = max_u32(s.first, lease->published), end = min_u32(s.end, upto);
             if (end > first) {
-                aisim_extents_publish(&pool->extents, s.run, first, end, lease->owner, log_fresh,
-                                      &c);
+                publish_stretch(pool, lease, s.run, first, end, page, &c);
             }
         }
     }
     lease->published = upto;
 }
 
-void aisim_lease_release(aisim_block_pool *pool, aisim_lease *lease, uint32_t withdrawn_from)
+void aisim_lease_release(aisim_block_pool *pool, aisim_lease *lease, uint32_t withdrawn_from,
+                         uint32_t page)
 {
     uint64_t owned = aisim_lease_owned(pool, lease);
     AISIM_CHECK(owned >= lease->published);
     uint64_t to_free = owned - lease->published; /* opaque and private blocks */
+    if (page !=
+        AISIM_NONE) { /* private otherwise, but visible in part: the deepest with an identity */
+        to_free--;
+        aisim_extent_unhold(pool, page);
+    }
     uint32_t limit = UINT32_MAX;
     uint32_t run = lease->run;
     while (lease->published > 0) {
@@ -264,9 +324,8 @@ void aisim_lease_release(aisim_block_pool *pool, aisim_lease *lease, uint32_t wi
             uint32_t kept = max_u32(s.first, min_u32(withdrawn_from, end));
             if (kept < end) {
                 log_context c = {pool, lease->owner, 0, 0};
-                aisim_extents_withdraw(&pool->extents, s.run, kept, end, lease->owner, unlog_stored,
-                                       &c);
-                to_free += end - kept;
+                to_free += aisim_extents_withdraw(&pool->extents, s.run, kept, end, lease->owner,
+                                                  log_withdrawn, &c);
             }
             if (kept > s.first) {
                 aisim_extents_release(&pool->extents, s.run, s.first, kept, lease->owner);

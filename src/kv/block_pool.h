@@ -18,7 +18,12 @@
 #include "aisim/request.h"
 #include "kv/extent.h"
 
-typedef enum { AISIM_KV_STORED, AISIM_KV_EVICTED } aisim_kv_log_kind;
+typedef enum {
+    AISIM_KV_STORED, /* first copy of an identity */
+    AISIM_KV_EVICTED,
+    AISIM_KV_COPIED,   /* a further copy; only while `tracing` */
+    AISIM_KV_WITHDRAWN /* E-V3, another copy stays; only while `tracing` */
+} aisim_kv_log_kind;
 
 /** One stretch of blocks of one content run. Stretches of one KV event carry the same event number;
  *  inside an eviction they stand in eviction order, deepest block of each stretch first. */
@@ -27,7 +32,8 @@ typedef struct aisim_kv_log_entry {
     uint32_t event;
     uint32_t run, first, count; /* blocks */
     uint32_t owner;             /* slot of the publisher */
-    bool last_copy;             /* evictions: the identity is gone */
+    aisim_gone how;             /* evictions, withdrawals */
+    uint32_t age;               /* place of the copy among its like, 0 = primary */
 } aisim_kv_log_entry;
 
 typedef struct aisim_block_pool {
@@ -36,6 +42,7 @@ typedef struct aisim_block_pool {
     uint64_t free;
     bool prefix_caching;
     bool listening;
+    bool tracing; /* tests: the life of every copy */
     aisim_extents extents;
     AISIM_ARRAY(aisim_kv_log_entry) log;
     uint32_t next_event;                    /* E-H7: ids count up from 0 */
@@ -75,8 +82,31 @@ static inline uint64_t aisim_lease_owned(const aisim_block_pool *pool, const ais
     return aisim_blocks_of(pool, lease->allocated) + lease->opaque;
 }
 
-/** E-K2: capacity for the first `target` tokens, of which the first hit_blocks blocks are adopted
- * from the index (only while the lease owns nothing). All or nothing (E-B2).
+/** What a scheduling decision asks of the pool; one operation, all or nothing (E-B2, E-K2, E-S7).
+ */
+typedef struct aisim_grant {
+    uint32_t watermark;  /**< A afterwards, at most the known tokens */
+    uint32_t slots;      /**< tokens that need storage, look-ahead included; >= watermark */
+    uint32_t hit_blocks; /**< leading blocks adopted from the index; only while nothing is owned */
+    uint32_t hit_active; /**< how many of them somebody holds already (aisim_block_pool_lookup) */
+    uint32_t extra;      /**< blocks for a recurrent state */
+    uint32_t idle_pins;  /**< inactive blocks that the same operation pins besides the hit */
+    uint64_t reserve;    /**< must stay available behind it (R2 off, N4) */
+} aisim_grant;
+
+/** Fresh token blocks the grant needs beyond what is owned and hit. */
+uint64_t aisim_grant_fresh(const aisim_block_pool *pool, const aisim_lease *lease,
+                           const aisim_grant *grant);
+
+/** The grant is possible. Changes nothing. */
+bool aisim_grant_fits(const aisim_block_pool *pool, const aisim_lease *lease,
+                      const aisim_grant *grant);
+
+/** Carries out a grant that fits: adopts the hit, takes fresh and extra blocks (free ones first,
+ * then from the LRU head). Look-ahead blocks are bound as A grows over them (E-K3). */
+void aisim_grant_take(aisim_block_pool *pool, aisim_lease *lease, const aisim_grant *grant);
+
+/** E-K2 in one call: capacity for the first `target` tokens without look-ahead or state.
  *  @return false = it does not fit, nothing changed. */
 bool aisim_lease_allocate(aisim_block_pool *pool, aisim_lease *lease, uint32_t target,
                           uint32_t hit_blocks);
@@ -84,13 +114,19 @@ bool aisim_lease_allocate(aisim_block_pool *pool, aisim_lease *lease, uint32_t t
 /** Takes n look-ahead blocks that belong to no entry yet (E-M4). False = does not fit. */
 bool aisim_lease_reserve_opaque(aisim_block_pool *pool, aisim_lease *lease, uint32_t n);
 
-/** E-H5: blocks below `upto` that are not published yet become visible. No-op with caching off. */
-void aisim_lease_publish(aisim_block_pool *pool, aisim_lease *lease, uint32_t upto);
+/** E-M1: look-ahead that was not used goes back; A becomes `known`. */
+void aisim_lease_return_opaque(aisim_block_pool *pool, aisim_lease *lease, uint32_t known);
+
+/** E-H5: blocks below `upto` that are not published yet become visible. No-op with caching off.
+ *  @param page  the lease's partial page (kv/mark.h); set to AISIM_NONE when it became full. NULL =
+ *               no such thing */
+void aisim_lease_publish(aisim_block_pool *pool, aisim_lease *lease, uint32_t upto, uint32_t *page);
 
 /** E-K5: gives everything back, deepest block first; idempotent. Blocks from `withdrawn_from` on
  * were published by a decision that is being undone: they leave the index and go to the free set
- * (E-V3); AISIM_NONE = none. */
-void aisim_lease_release(aisim_block_pool *pool, aisim_lease *lease, uint32_t withdrawn_from);
+ * (E-V3); AISIM_NONE = none. @param page  partial page of the lease or AISIM_NONE. */
+void aisim_lease_release(aisim_block_pool *pool, aisim_lease *lease, uint32_t withdrawn_from,
+                         uint32_t page);
 
 /** E-B8: empties the index. False = something is active, nothing changed. */
 bool aisim_block_pool_reset(aisim_block_pool *pool);

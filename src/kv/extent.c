@@ -6,6 +6,7 @@
 #include "kv/extent.h"
 
 #include "base/check.h"
+#include "kv/mark.h"
 
 static aisim_extent *at(const aisim_extents *set, uint32_t index)
 {
@@ -31,6 +32,7 @@ void aisim_extents_init(aisim_extents *set, aisim_content *content)
 {
     *set = (aisim_extents){.content = content,
                            .free_slot = AISIM_NONE,
+                           .free_mark = AISIM_NONE,
                            .lru_first = AISIM_NONE,
                            .lru_last = AISIM_NONE};
 }
@@ -44,6 +46,8 @@ void aisim_extents_deinit(aisim_extents *set)
     }
     aisim_array_free(&set->slots);
     aisim_array_free(&set->heads);
+    aisim_array_free(&set->marks);
+    aisim_array_free(&set->mark_heads);
 }
 
 /* ---- slots and heads ------------------------------------------------------------------------- */
@@ -64,7 +68,7 @@ static aisim_extent_head *head_make(aisim_extents *set, uint32_t run)
     return &set->heads.data[run];
 }
 
-static uint32_t slot_take(aisim_extents *set, aisim_extent value)
+uint32_t aisim_extent_new(aisim_extents *set, aisim_extent value)
 {
     uint32_t index = set->free_slot;
     aisim_content_hold(set->content, value.run);
@@ -136,7 +140,7 @@ static void unlink_run(aisim_extents *set, uint32_t index)
     }
 }
 
-static void slot_free(aisim_extents *set, uint32_t index)
+void aisim_extent_drop(aisim_extents *set, uint32_t index)
 {
     at(set, index)->kind = AISIM_EXTENT_FREE;
     at(set, index)->next = set->free_slot;
@@ -164,6 +168,12 @@ static void lru_link(aisim_extents *set, uint32_t index, uint32_t next)
     }
 }
 
+void aisim_extent_to_lru(aisim_extents *set, uint32_t index)
+{
+    set->inactive += at(set, index)->count;
+    lru_link(set, index, AISIM_NONE);
+}
+
 static void lru_unlink(aisim_extents *set, uint32_t index)
 {
     aisim_extent *e = at(set, index);
@@ -179,6 +189,12 @@ static void lru_unlink(aisim_extents *set, uint32_t index)
     }
 }
 
+void aisim_extent_from_lru(aisim_extents *set, uint32_t index)
+{
+    set->inactive -= at(set, index)->count;
+    lru_unlink(set, index);
+}
+
 /* ---- splitting and merging ------------------------------------------------------------------- */
 
 /* Cuts the extent at block `where`; it keeps the shallow part. @return the new, deeper extent. */
@@ -188,7 +204,7 @@ static uint32_t split(aisim_extents *set, uint32_t index, uint32_t where)
     AISIM_ASSERT(where > deep.first && where < end_of(&deep));
     deep.count = end_of(&deep) - where;
     deep.first = where;
-    uint32_t made = slot_take(set, deep);
+    uint32_t made = aisim_extent_new(set, deep);
     aisim_extent *shallow = at(set, index);
     shallow->count -= deep.count;
     if (deep.kind == AISIM_EXTENT_PRIMARY) {
@@ -210,7 +226,7 @@ static bool merge(aisim_extents *set, uint32_t shallow, uint32_t deep)
     }
     aisim_extent *a = at(set, shallow), *b = at(set, deep);
     if (end_of(a) != b->first || a->refs != b->refs || a->kind != b->kind ||
-        a->kind != AISIM_EXTENT_PRIMARY) {
+        a->kind != AISIM_EXTENT_PRIMARY || a->mark != AISIM_NONE || b->mark != AISIM_NONE) {
         return false;
     }
     if (a->refs == 0) {
@@ -221,7 +237,7 @@ static bool merge(aisim_extents *set, uint32_t shallow, uint32_t deep)
     }
     a->count += b->count;
     unlink_run(set, deep);
-    slot_free(set, deep);
+    aisim_extent_drop(set, deep);
     return true;
 }
 
@@ -289,8 +305,7 @@ void aisim_extents_hold(aisim_extents *set, uint32_t run, uint32_t first, uint32
         aisim_extent *e = at(set, i);
         upto = e->first;
         if (e->refs++ == 0) {
-            lru_unlink(set, i);
-            set->inactive -= e->count;
+            aisim_extent_from_lru(set, i);
         }
         merge_around(set, i);
     }
@@ -329,9 +344,7 @@ static void drop_ref(aisim_extents *set, uint32_t index)
     aisim_extent *e = at(set, index);
     AISIM_ASSERT(e->refs > 0);
     if (--e->refs == 0) {
-        e->owner = AISIM_NONE;
-        set->inactive += e->count;
-        lru_link(set, index, AISIM_NONE); /* E-B3: to the tail */
+        aisim_extent_to_lru(set, index); /* E-B3: to the tail */
     }
     if (e->kind == AISIM_EXTENT_PRIMARY) {
         merge_around(set, index);
@@ -352,6 +365,7 @@ void aisim_extents_release(aisim_extents *set, uint32_t run, uint32_t first, uin
         }
         i = isolate(set, i, low, upto);
         upto = at(set, i)->first;
+        at(set, i)->owner = AISIM_NONE;
         drop_ref(set, i);
     }
     set->generation++;
@@ -359,12 +373,15 @@ void aisim_extents_release(aisim_extents *set, uint32_t run, uint32_t first, uin
 
 /* ---- publication ----------------------------------------------------------------------------- */
 
-void aisim_extents_publish(
-    aisim_extents *set, uint32_t run, uint32_t first, uint32_t end, uint32_t owner,
-    void (*fresh)(void *context, uint32_t run, uint32_t first, uint32_t count), void *context)
+void aisim_extents_publish(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
+                           uint32_t owner, aisim_extent_made_fn made_fn, void *context)
 {
-    aisim_extent made = {
-        .run = run, .refs = 1, .lru_prev = AISIM_NONE, .lru_next = AISIM_NONE, .owner = AISIM_NONE};
+    aisim_extent made = {.run = run,
+                         .refs = 1,
+                         .lru_prev = AISIM_NONE,
+                         .lru_next = AISIM_NONE,
+                         .owner = AISIM_NONE,
+                         .mark = AISIM_NONE};
     uint32_t before = head_get(set, run)->last; /* the last primary that begins at or before here */
     while (before != AISIM_NONE && at(set, before)->first > first) {
         before = at(set, before)->prev;
@@ -378,19 +395,18 @@ void aisim_extents_publish(
             made.kind = AISIM_EXTENT_DUPLICATE; /* E-B6: already visible, a further copy */
             made.owner = owner;
             made.count = upto - here;
-            link_duplicate(set, slot_take(set, made), head_get(set, run)->newest);
+            link_duplicate(set, aisim_extent_new(set, made), head_get(set, run)->newest);
+            made_fn(context, run, here, upto - here, false);
             here = upto;
         } else {
             uint32_t upto = next == AISIM_NONE ? end : min_u32(at(set, next)->first, end);
             made.kind = AISIM_EXTENT_PRIMARY;
             made.owner = AISIM_NONE;
             made.count = upto - here;
-            uint32_t i = slot_take(set, made);
+            uint32_t i = aisim_extent_new(set, made);
             link_primary(set, i, before);
             before = merge(set, before, i) ? before : i;
-            if (fresh != NULL) {
-                fresh(context, run, here, upto - here);
-            }
+            made_fn(context, run, here, upto - here, true);
             here = upto;
         }
         if (next != AISIM_NONE && at(set, next)->first <= here) {
@@ -398,6 +414,31 @@ void aisim_extents_publish(
         }
     }
     set->generation++;
+}
+
+bool aisim_extents_complete_page(aisim_extents *set, uint32_t page, uint32_t run, uint32_t block,
+                                 uint32_t owner)
+{
+    aisim_extent *e = at(set, page);
+    AISIM_CHECK(e->kind == AISIM_EXTENT_ALIAS && e->count == 1);
+    uint32_t before = head_get(set, run)->last;
+    while (before != AISIM_NONE && at(set, before)->first > block) {
+        before = at(set, before)->prev;
+    }
+    bool visible = before != AISIM_NONE && end_of(at(set, before)) > block;
+    aisim_content_hold(set->content, run);
+    aisim_content_release(set->content, e->run);
+    e->run = run;
+    e->first = block;
+    e->kind = visible ? AISIM_EXTENT_DUPLICATE : AISIM_EXTENT_PRIMARY;
+    e->owner = visible ? owner : AISIM_NONE;
+    if (visible) {
+        link_duplicate(set, page, head_get(set, run)->newest);
+    } else {
+        link_primary(set, page, before);
+    }
+    set->generation++;
+    return !visible;
 }
 
 /* ---- eviction and withdrawal ----------------------------------------------------------------- */
@@ -416,7 +457,7 @@ static void lose(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
     }
     if (i == AISIM_NONE) {
         if (gone != NULL) {
-            gone(context, run, first, end - first, true);
+            gone(context, run, first, end - first, AISIM_GONE_LAST, 0);
         }
         return;
     }
@@ -432,16 +473,30 @@ static void lose(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
     }
     link_primary(set, i, before);
     if (gone != NULL) {
-        gone(context, run, low, high - low, false);
+        gone(context, run, low, high - low, AISIM_GONE_PROMOTED, 0);
     }
     merge_around(set, i);
     lose(set, run, first, low, gone, context);
 }
 
-void aisim_extents_withdraw(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
-                            uint32_t owner, aisim_extent_gone_fn gone, void *context)
+/* Tells of a duplicate's blocks, deepest first; each may have another number of older copies. */
+static void tell_copy(const aisim_extents *set, uint32_t index, uint32_t first, uint32_t end,
+                      aisim_extent_gone_fn gone, void *context)
 {
-    uint32_t upto = end;
+    uint32_t run = at(set, index)->run;
+    for (uint32_t block = end; gone != NULL && block-- > first;) {
+        uint32_t age = 1;
+        for (uint32_t i = at(set, index)->prev; i != AISIM_NONE; i = at(set, i)->prev) {
+            age += at(set, i)->first <= block && block < end_of(at(set, i));
+        }
+        gone(context, run, block, 1, AISIM_GONE_COPY, age);
+    }
+}
+
+uint32_t aisim_extents_withdraw(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
+                                uint32_t owner, aisim_extent_gone_fn gone, void *context)
+{
+    uint32_t upto = end, freed = 0;
     while (upto > first) {
         uint32_t i = find_owned(set, run, upto - 1, owner);
         uint32_t low = first;
@@ -454,14 +509,57 @@ void aisim_extents_withdraw(aisim_extents *set, uint32_t run, uint32_t first, ui
         i = isolate(set, i, low, upto);
         AISIM_CHECK(at(set, i)->refs == 1);
         uint32_t begin = at(set, i)->first;
+        if (!primary) {
+            tell_copy(set, i, begin, upto, gone, context);
+        }
         unlink_run(set, i);
         if (primary) {
             lose(set, run, begin, upto, gone, context);
         }
-        slot_free(set, i);
+        if (at(set, i)->mark != AISIM_NONE) { /* still visible in part: an ordinary release */
+            at(set, i)->kind = AISIM_EXTENT_ALIAS;
+            at(set, i)->owner = AISIM_NONE;
+            at(set, i)->refs = 0;
+            aisim_extent_to_lru(set, i);
+        } else {
+            freed += upto - begin;
+            aisim_extent_drop(set, i);
+        }
         upto = begin;
     }
     set->generation++;
+    return freed;
+}
+
+/* Trims `cut` blocks from the deep end of an inactive extent. */
+static void trim(aisim_extents *set, uint32_t i, uint32_t cut, aisim_extent_gone_fn gone,
+                 void *context)
+{
+    aisim_extent *e = at(set, i);
+    aisim_extent_kind kind = e->kind;
+    uint32_t run = e->run, end = end_of(e);
+    bool empty = cut == e->count;
+    if (kind == AISIM_EXTENT_DUPLICATE) {
+        tell_copy(set, i, end - cut, end, gone, context);
+    }
+    e->count -= cut;
+    if (e->mark != AISIM_NONE) {
+        aisim_mark_remove(set, i); /* E-S1: a state that lost a block is of no use */
+    }
+    if (empty) {
+        lru_unlink(set, i);
+        if (kind == AISIM_EXTENT_PRIMARY || kind == AISIM_EXTENT_DUPLICATE) {
+            unlink_run(set, i);
+        }
+    }
+    if (kind == AISIM_EXTENT_PRIMARY) {
+        lose(set, run, end - cut, end, gone, context);
+    } else if (gone != NULL && kind != AISIM_EXTENT_DUPLICATE) {
+        gone(context, run, end - cut, cut, AISIM_GONE_OTHER, 0);
+    }
+    if (empty) {
+        aisim_extent_drop(set, i);
+    }
 }
 
 void aisim_extents_evict(aisim_extents *set, uint64_t blocks, aisim_extent_gone_fn gone,
@@ -471,25 +569,10 @@ void aisim_extents_evict(aisim_extents *set, uint64_t blocks, aisim_extent_gone_
     set->inactive -= blocks;
     while (blocks > 0) {
         uint32_t i = set->lru_first;
-        aisim_extent *e = at(set, i);
-        uint32_t run = e->run, end = end_of(e);
-        uint32_t cut = blocks < e->count ? (uint32_t)blocks : e->count;
-        bool primary = e->kind == AISIM_EXTENT_PRIMARY;
-        bool empty = cut == e->count;
+        uint32_t count = at(set, i)->count;
+        uint32_t cut = blocks < count ? (uint32_t)blocks : count;
         blocks -= cut;
-        e->count -= cut;
-        if (empty) {
-            lru_unlink(set, i);
-            unlink_run(set, i);
-        }
-        if (primary) {
-            lose(set, run, end - cut, end, gone, context);
-        } else if (gone != NULL) {
-            gone(context, run, end - cut, cut, false);
-        }
-        if (empty) {
-            slot_free(set, i);
-        }
+        trim(set, i, cut, gone, context);
     }
     set->generation++;
 }
@@ -523,7 +606,7 @@ void aisim_extents_verify(const aisim_extents *set)
         for (uint32_t i = set->heads.data[run].oldest; i != AISIM_NONE; i = at(set, i)->next) {
             const aisim_extent *e = at(set, i);
             AISIM_CHECK(e->kind == AISIM_EXTENT_DUPLICATE && e->run == run && e->prev == previous);
-            AISIM_CHECK(e->count > 0 && (e->refs == 0) == (e->owner == AISIM_NONE));
+            AISIM_CHECK(e->count > 0 && (e->refs > 0 || e->owner == AISIM_NONE));
             previous = i;
         }
         AISIM_CHECK(set->heads.data[run].newest == previous);

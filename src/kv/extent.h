@@ -12,7 +12,8 @@
  *     *duplicates*: a list per run in order of age, each with the slot of the request that owns it.
  *   - Neighbours in the same state are merged, so a run rarely has more than two or three extents.
  *
- * Checkpoints of recurrent states use the same extents (kind STATE, see kv/state.h).
+ * Recurrent states and pages that are visible in part are extents too (kv/mark.h), so that they
+ * stand in the same LRU list.
  *
  * Each extent holds one reference to its content run. All operations are O(extents touched).
  */
@@ -26,7 +27,13 @@
 #include "base/array.h"
 #include "base/map.h"
 
-typedef enum { AISIM_EXTENT_PRIMARY, AISIM_EXTENT_DUPLICATE, AISIM_EXTENT_FREE } aisim_extent_kind;
+typedef enum {
+    AISIM_EXTENT_FREE,
+    AISIM_EXTENT_PRIMARY,
+    AISIM_EXTENT_DUPLICATE,
+    AISIM_EXTENT_STATE, /* k blocks of a recurrent state; with a mark it is a checkpoint */
+    AISIM_EXTENT_ALIAS  /* one page that is only visible in part; it has a mark */
+} aisim_extent_kind;
 
 typedef struct aisim_extent {
     uint32_t run;
@@ -35,6 +42,7 @@ typedef struct aisim_extent {
     uint32_t lru_prev, lru_next; /* refs = 0 */
     uint32_t prev, next;         /* of the same run: by block (primaries), by age (duplicates) */
     uint32_t owner;              /* duplicates: slot of the owner, AISIM_NONE once released */
+    uint32_t mark;               /* further identity (kv/mark.h), AISIM_NONE = none */
     aisim_extent_kind kind;
 } aisim_extent;
 
@@ -43,19 +51,51 @@ typedef struct aisim_extent_head {
     uint32_t oldest, newest; /* duplicates */
 } aisim_extent_head;
 
+/* Identity of a checkpoint or of a partial page: the first `tokens` tokens of a path through `run`.
+ */
+typedef struct aisim_mark {
+    uint32_t extent;
+    uint32_t run, tokens;
+    uint32_t prev, next; /* of the run, by (tokens, age) */
+    uint32_t pass;       /* of its publication */
+    uint8_t list;        /* aisim_mark_list */
+} aisim_mark;
+
+typedef enum { AISIM_MARK_STATE, AISIM_MARK_PAGE } aisim_mark_list;
+
+typedef struct aisim_mark_head {
+    uint32_t first[2], last[2]; /* by aisim_mark_list */
+} aisim_mark_head;
+
 typedef struct aisim_extents {
     aisim_content *content;
     AISIM_ARRAY(aisim_extent) slots;
     AISIM_ARRAY(aisim_extent_head) heads; /* by content run */
+    AISIM_ARRAY(aisim_mark) marks;
+    AISIM_ARRAY(aisim_mark_head) mark_heads; /* by content run; empty without checkpoints */
+    uint32_t free_mark;
+    uint32_t next_serial; /* of states: tells a freed slot from a reused one */
     uint32_t free_slot;
     uint32_t lru_first, lru_last; /* head = next victim */
     uint64_t inactive;            /* blocks in the LRU list */
     uint32_t generation;          /* changes with every lookup-relevant change */
 } aisim_extents;
 
-/** Blocks [first, first + count) of the run whose last copy went, or that were withdrawn. */
+typedef enum {
+    AISIM_GONE_LAST,     /* the identity has no copy left */
+    AISIM_GONE_PROMOTED, /* the oldest duplicate answers now (E-B6) */
+    AISIM_GONE_COPY,     /* a duplicate; the primary still answers */
+    AISIM_GONE_OTHER     /* blocks of a state or a partial page: no identity of a full block */
+} aisim_gone;
+
+/** Copies of the blocks [first, first + count) of the run left the index.
+ *  @param age  place of the copy among the copies of its identity, 0 = the primary */
 typedef void (*aisim_extent_gone_fn)(void *context, uint32_t run, uint32_t first, uint32_t count,
-                                     bool last_copy);
+                                     aisim_gone how, uint32_t age);
+
+/** Copies of the blocks were published; `first_copy`: the identity became visible. */
+typedef void (*aisim_extent_made_fn)(void *context, uint32_t run, uint32_t first, uint32_t count,
+                                     bool first_copy);
 
 void aisim_extents_init(aisim_extents *set, aisim_content *content);
 void aisim_extents_deinit(aisim_extents *set);
@@ -74,20 +114,33 @@ void aisim_extents_release(aisim_extents *set, uint32_t run, uint32_t first, uin
 
 /** Indexes [first, end), just computed by the owner, which holds them. Blocks that were already
  *  visible become duplicates (E-B6).
- *  @param fresh  called for each stretch that got its first copy, shallow to deep */
-void aisim_extents_publish(
-    aisim_extents *set, uint32_t run, uint32_t first, uint32_t end, uint32_t owner,
-    void (*fresh)(void *context, uint32_t run, uint32_t first, uint32_t count), void *context);
+ *  @param made  called for each stretch, shallow to deep */
+void aisim_extents_publish(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
+                           uint32_t owner, aisim_extent_made_fn made, void *context);
 
 /** Takes back a publication of the owner (E-V3): its copies of [first, end) leave the index without
- *  entering the LRU list; a duplicate of another request takes the place of a primary.
- *  @param gone  called for the stretches that lost their only copy */
-void aisim_extents_withdraw(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
-                            uint32_t owner, aisim_extent_gone_fn gone, void *context);
+ *  entering the LRU list; a duplicate of another request takes the place of a primary. A page that
+ * is also visible in part keeps that identity and goes to the LRU list.
+ *  @param gone  called for the stretches that lost a copy
+ *  @return blocks that carry no identity any more: free */
+uint32_t aisim_extents_withdraw(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
+                                uint32_t owner, aisim_extent_gone_fn gone, void *context);
+
+/** A page of the owner that was visible in part (kind ALIAS) has become block `block` of `run` in
+ * full.
+ *  @return true = first copy */
+bool aisim_extents_complete_page(aisim_extents *set, uint32_t page, uint32_t run, uint32_t block,
+                                 uint32_t owner);
 
 /** Evicts `blocks` blocks from the head of the LRU list (E-B7); there must be that many. */
 void aisim_extents_evict(aisim_extents *set, uint64_t blocks, aisim_extent_gone_fn gone,
                          void *context);
+
+/** Inside src/kv: slots, the LRU list. */
+uint32_t aisim_extent_new(aisim_extents *set, aisim_extent value);
+void aisim_extent_drop(aisim_extents *set, uint32_t index);
+void aisim_extent_to_lru(aisim_extents *set, uint32_t index);
+void aisim_extent_from_lru(aisim_extents *set, uint32_t index);
 
 /** Walks everything and stops the process when an invariant is broken (I12, I13). */
 void aisim_extents_verify(const aisim_extents *set);

@@ -1,7 +1,6 @@
 /* complete.c - the pass end: everything a pass did becomes visible together, in the order of E-O3
  * and spec/lua-api.md §6: decisions, chunks, completions without a token, tokens in running order,
  * rejections, KV events, the pass itself. */
-#include "base/check.h"
 #include "sched/plan.h"
 
 static void emit(const aisim_rank *rank, const aisim_event *event)
@@ -22,10 +21,10 @@ static bool alive(const aisim_rank *rank, uint32_t slot, uint32_t generation)
 /* ---- decisions ---------------------------------------------------------------------------------
  */
 
-static void show_decisions(const aisim_rank *rank, int64_t end_ns)
+static void show_decisions(const aisim_rank *rank, const aisim_batch *batch, int64_t end_ns)
 {
-    for (uint32_t i = 0; i < rank->decisions.len; i++) {
-        const aisim_decision *d = &rank->decisions.data[i];
+    for (uint32_t i = 0; i < batch->decisions.len; i++) {
+        const aisim_decision *d = &batch->decisions.data[i];
         if (!alive(rank, d->slot, d->generation)) {
             continue;
         }
@@ -35,11 +34,11 @@ static void show_decisions(const aisim_rank *rank, int64_t end_ns)
             event.type = AISIM_EV_ADMIT;
             event.u.admit.reused_tokens = d->tokens;
             event.u.admit.wait_ns = d->wait_ns;
-            event.u.admit.begin_ns = rank->begin_ns;
+            event.u.admit.begin_ns = batch->begin_ns;
         } else if (d->kind == AISIM_DECIDED_PREEMPT) {
             event.type = AISIM_EV_PREEMPT;
             event.u.preempt.lost_tokens = d->tokens;
-            event.u.preempt.begin_ns = rank->begin_ns;
+            event.u.preempt.begin_ns = batch->begin_ns;
         } else {
             continue;
         }
@@ -49,14 +48,14 @@ static void show_decisions(const aisim_rank *rank, int64_t end_ns)
     }
 }
 
-static void show_chunks(const aisim_rank *rank, int64_t end_ns)
+static void show_chunks(const aisim_rank *rank, const aisim_batch *batch, int64_t end_ns)
 {
     if (!wanted(rank, AISIM_EV_CHUNK)) {
         return;
     }
-    for (uint32_t i = 0; i < rank->plan.len; i++) {
-        const aisim_plan_entry *p = &rank->plan.data[i];
-        if (p->tokens == 0 || !p->prefill || !alive(rank, p->slot, p->generation)) {
+    for (uint32_t i = 0; i < batch->plan.len; i++) {
+        const aisim_plan_entry *p = &batch->plan.data[i];
+        if (p->tokens == 0 || p->undone || !p->prefill || !alive(rank, p->slot, p->generation)) {
             continue;
         }
         aisim_event event = {.type = AISIM_EV_CHUNK,
@@ -75,7 +74,7 @@ static void show_chunks(const aisim_rank *rank, int64_t end_ns)
 static void finish(aisim_rank *rank, uint32_t slot, aisim_end_reason reason, int64_t end_ns)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    bool rejected = reason >= AISIM_END_REJECTED_EMPTY;
+    bool rejected = aisim_end_is_rejection(reason);
     r->end = (uint8_t)reason;
     r->state = AISIM_REQ_DONE;
     aisim_event event = {.type = rejected ? AISIM_EV_REJECT : AISIM_EV_FINISH,
@@ -93,14 +92,42 @@ static void finish(aisim_rank *rank, uint32_t slot, aisim_end_reason reason, int
     rank->engine->ended(rank->engine->context, slot);
 }
 
-/* ---- tokens -------------------------------------------------------------------------------------
- */
+static aisim_end_reason end_of(const aisim_request *r)
+{
+    return r->generated >= r->output_tokens ? AISIM_END_LENGTH : AISIM_END_CONTEXT;
+}
+
+/* The last token is out, or none was wanted. Blocks go back at once (E-O2); a hand-off source keeps
+ * them (E-K6). The request leaves the running list or the queue. */
+static void leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
+{
+    aisim_request *r = aisim_rank_request(rank, slot);
+    bool hold = (r->flags & AISIM_REQF_HOLD) != 0;
+    if (!hold) {
+        aisim_rank_give_back(rank, slot, AISIM_NONE);
+    }
+    if (r->state == AISIM_REQ_RUNNING) {
+        rank->running.data[r->position].slot = AISIM_NONE; /* taken out when all have been seen */
+    } else {
+        aisim_rank_dequeue(rank, slot); /* N1: its last result came after a preemption */
+    }
+    if (hold) {
+        r->end = (uint8_t)end_of(r);
+        r->state = AISIM_REQ_HELD;
+        rank->engine->held(rank->engine->context, slot);
+        return;
+    }
+    finish(rank, slot, end_of(r), end_ns);
+}
+
+/* ---- tokens
+ * ------------------------------------------------------------------------------------------ */
 
 /* Books the gap to the previous token: most requests share one value per pass. */
 static void gap(aisim_rank *rank, const aisim_request *r, int64_t end_ns, aisim_pass_facts *facts)
 {
     int64_t length = end_ns - r->last_token_ns;
-    if (r->last_token_ns == rank->last_end_ns) {
+    if (r->last_token_ns == rank->last_delivery_ns) {
         facts->gap_ns = length;
         facts->gap_count++;
     } else if (wanted(rank, AISIM_EV_GAP)) {
@@ -111,74 +138,153 @@ static void gap(aisim_rank *rank, const aisim_request *r, int64_t end_ns, aisim_
     }
 }
 
-/* E-O1: one sampled token. @return false = the request ended. */
-static bool sample(aisim_rank *rank, uint32_t slot, int64_t end_ns, aisim_pass_facts *facts)
+/* n >= 1 tokens of one request at the pass end (E-O1, E-M2). */
+static void show_tokens(aisim_rank *rank, aisim_request *r, uint32_t n, int64_t end_ns,
+                        aisim_pass_facts *facts)
 {
-    aisim_request *r = aisim_rank_request(rank, slot);
-    r->generated++;
-    r->flags &= (uint8_t)~AISIM_REQF_RESUMED; /* caught up: the next pass decodes */
-    facts->emitted++;
     aisim_event event = {.rank = rank->index, .t_ns = end_ns, .request = r};
-    if (r->generated == 1) {
+    uint32_t before = r->generated - n;
+    facts->emitted += n;
+    facts->zero_gaps += n - 1;
+    if (before == 0) {
         r->first_token_ns = end_ns;
+    } else {
+        gap(rank, r, end_ns, facts);
+    }
+    if (before < 2 && r->generated >= 2) {
+        r->second_token_ns = end_ns;
+    }
+    r->last_token_ns = end_ns;
+    if (before == 0 && wanted(rank, AISIM_EV_FIRST_TOKEN)) {
         event.type = AISIM_EV_FIRST_TOKEN;
         event.u.first_token.ttft_ns = end_ns - r->arrival_ns;
-        r->last_token_ns = end_ns;
-        if (wanted(rank, AISIM_EV_FIRST_TOKEN)) {
-            emit(rank, &event);
-        }
-    } else {
-        if (r->generated == 2) {
-            r->second_token_ns = end_ns;
-        }
-        gap(rank, r, end_ns, facts);
-        r->last_token_ns = end_ns;
+        emit(rank, &event);
     }
     if (wanted(rank, AISIM_EV_TOKENS)) {
         event.type = AISIM_EV_TOKENS;
-        event.u.tokens.n = 1;
+        event.u.tokens.n = n;
         emit(rank, &event);
     }
-    r = aisim_rank_request(rank, slot);
-    if (aisim_rank_output_left(rank, r) > 0) {
-        return true;
+}
+
+/* Progress after a verification: rejected drafts never count (E-M3, mtp.md §3, N1, N7). */
+static void settle(aisim_rank *rank, aisim_request *r, const aisim_plan_entry *p, uint32_t wanted_n,
+                   uint32_t drafts)
+{
+    const aisim_speculation_config *config = &rank->config.speculation;
+    if (p->epoch != r->preemptions || r->state != AISIM_REQ_RUNNING) {
+        return; /* N1: preempted since; its tokens count, its progress does not */
     }
-    aisim_lease_release(&rank->pool, &r->lease, AISIM_NONE); /* E-O2: reclaimable at once */
-    finish(rank, slot, r->generated >= r->output_tokens ? AISIM_END_LENGTH : AISIM_END_CONTEXT,
-           end_ns);
-    return false;
+    aisim_running *running = &rank->running.data[r->position];
+    if (config->mode == AISIM_SPECULATION_BURST) {
+        r->computed = aisim_known(r) - 1;
+        uint32_t *page = running->recurrent == AISIM_NONE
+                             ? NULL
+                             : &rank->recurrents.slots.data[running->recurrent].page;
+        aisim_lease_publish(&rank->pool, &r->lease, r->computed / rank->pool.block_size, page);
+        aisim_lease_return_opaque(&rank->pool, &r->lease, aisim_known(r));
+    } else if (rank->config.scheduler.overlap == AISIM_OVERLAP_ASYNC) {
+        uint32_t rejected = p->verified + 1u > wanted_n ? p->verified + 1u - wanted_n : 0;
+        r->computed -= rejected;
+        running->placeholders -= aisim_min_u32(running->placeholders, wanted_n + rejected);
+    } else if (config->mode == AISIM_SPECULATION_NATIVE) {
+        r->computed = aisim_known(r) - 1;
+        r->drafts = (uint8_t)drafts;
+        running->unknown_drafts = false;
+    }
 }
 
-/* A running request that has everything computed and wants no token (E-O1, E-T2). */
-static bool done_without_token(const aisim_rank *rank, const aisim_request *r)
+/* One sampled entry. */
+static void sample(aisim_rank *rank, const aisim_plan_entry *p, const aisim_result *given,
+                   int64_t end_ns, aisim_pass_facts *facts)
 {
-    return r->computed == aisim_known(r) && aisim_rank_output_left(rank, r) == 0;
+    aisim_request *r = aisim_rank_request(rank, p->slot);
+    bool stale = p->epoch != r->preemptions;
+    uint32_t wanted_n =
+        given != NULL ? given->tokens : 1 + (stale ? 0 : aisim_rank_draw(rank, r, p->verified));
+    if (wanted_n == 0) { /* the drafts of a row without output come off all the same */
+        r->computed -= stale ? 0 : p->verified;
+        return;
+    }
+    bool forward = rank->config.speculation.mode != AISIM_SPECULATION_NONE && !p->prefill;
+    if (forward) { /* mtp.md §7: before the cut */
+        rank->decode_forwards++;
+        rank->accepted_with_base += wanted_n;
+        r->accepted_drafts += wanted_n - 1;
+    }
+    if (p->verified > 0 && wanted(rank, AISIM_EV_VERIFY)) {
+        aisim_event event = {
+            .type = AISIM_EV_VERIFY, .rank = rank->index, .t_ns = end_ns, .request = r};
+        event.u.verify.drafted = p->verified;
+        event.u.verify.accepted = wanted_n - 1;
+        emit(rank, &event);
+    }
+    uint32_t left = aisim_rank_output_left(rank, r);
+    uint32_t n = wanted_n < left ? wanted_n : left;
+    if (r->state == AISIM_REQ_PREEMPTED) { /* N1: known tokens of a queued request grow */
+        aisim_length_remove(&rank->queued_decode, aisim_known(r));
+        aisim_length_add(&rank->queued_decode, (uint64_t)aisim_known(r) + n);
+    }
+    r->generated += n;
+    if (!stale) {
+        r->flags &= (uint8_t)~AISIM_REQF_RESUMED; /* caught up: the next pass decodes */
+    }
+    bool free_drafts = given == NULL || given->drafts == AISIM_NONE;
+    settle(rank, r, p, wanted_n, free_drafts ? rank->config.speculation.depth : given->drafts);
+    show_tokens(rank, r, n, end_ns, facts);
+    if (aisim_rank_output_left(rank, r) == 0) {
+        leave(rank, p->slot, end_ns);
+    }
 }
 
-/* Blocks go back before anything is shown: hooks read the state after the whole pass. */
-static void deliver(aisim_rank *rank, int64_t end_ns, aisim_pass_facts *facts)
+static const aisim_result *result_of(const aisim_result *results, uint32_t n, uint32_t slot)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < rank->running.len; i++) { /* completions without a token first */
-        aisim_running running = rank->running.data[i];
-        aisim_request *r = aisim_rank_request(rank, running.slot);
-        if (done_without_token(rank, r)) {
-            aisim_lease_release(&rank->pool, &r->lease, AISIM_NONE);
-            finish(rank, running.slot,
-                   r->generated >= r->output_tokens ? AISIM_END_LENGTH : AISIM_END_CONTEXT, end_ns);
+    for (uint32_t i = 0; i < n; i++) {
+        if (results[i].slot == slot) {
+            return &results[i];
+        }
+    }
+    return NULL;
+}
+
+static bool open(const aisim_request *r)
+{
+    return r->state == AISIM_REQ_RUNNING || r->state == AISIM_REQ_PREEMPTED;
+}
+
+static void deliver(aisim_rank *rank, const aisim_batch *batch, int64_t end_ns,
+                    const aisim_result *results, uint32_t n, aisim_pass_facts *facts)
+{
+    for (uint32_t i = 0; i < batch->plan.len; i++) { /* E-O3: first what ends without a token */
+        const aisim_plan_entry *p = &batch->plan.data[i];
+        const aisim_request *r = aisim_rank_request(rank, p->slot);
+        if (p->samples && r->generation == p->generation && r->state == AISIM_REQ_RUNNING &&
+            aisim_rank_output_left(rank, r) == 0) {
+            leave(rank, p->slot, end_ns);
+        }
+    }
+    for (uint32_t i = 0; i < batch->plan.len; i++) {
+        const aisim_plan_entry *p = &batch->plan.data[i];
+        aisim_request *r = aisim_rank_request(rank, p->slot);
+        if (!p->samples || r->generation != p->generation) {
             continue;
         }
-        r->position = kept;
-        rank->running.data[kept++] = running;
+        if (r->outstanding > 0) {
+            r->outstanding--;
+        }
+        const aisim_result *given = result_of(results, n, p->slot);
+        if (open(r) && (results == NULL || given != NULL)) {
+            sample(rank, p, given, end_ns, facts);
+        }
     }
-    rank->running.len = kept;
-    kept = 0;
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < rank->running.len; i++) {
         aisim_running running = rank->running.data[i];
-        aisim_request *r = aisim_rank_request(rank, running.slot);
-        running.entry = AISIM_NONE;
-        if (r->computed == aisim_known(r) && !sample(rank, running.slot, end_ns, facts)) {
+        if (running.slot == AISIM_NONE) {
             continue;
+        }
+        if (rank->in_flight == 1) {
+            running.entry = AISIM_NONE;
         }
         aisim_rank_request(rank, running.slot)->position = kept;
         rank->running.data[kept++] = running;
@@ -187,38 +293,44 @@ static void deliver(aisim_rank *rank, int64_t end_ns, aisim_pass_facts *facts)
 }
 
 /* ---- facts of the pass
- * --------------------------------------------------------------------------- */
+ * --------------------------------------------------------------------------------- */
 
-static void count_work(aisim_rank *rank, aisim_pass_facts *facts)
+static void count_entry(aisim_rank *rank, const aisim_plan_entry *p, aisim_pass_facts *facts)
 {
-    for (uint32_t i = 0; i < rank->plan.len; i++) {
-        const aisim_plan_entry *p = &rank->plan.data[i];
-        if (p->tokens == 0 && !p->prefill) {
-            continue;
-        }
-        facts->scheduled += p->tokens > 0;
-        if (!p->prefill) {
-            facts->decode_tokens += p->tokens;
-            continue;
-        }
-        if (!alive(rank, p->slot, p->generation)) { /* cancelled meanwhile: its work counts */
-            facts->prefill_tokens += p->tokens;
-            continue;
-        }
-        aisim_request *r = aisim_rank_request(rank, p->slot);
-        uint32_t after = p->before + p->tokens;
-        uint32_t prompt_end = after < r->prompt_tokens ? after : r->prompt_tokens;
-        uint32_t of_prompt = prompt_end > p->before ? prompt_end - p->before : 0;
-        facts->prefill_tokens += of_prompt;
-        facts->recomputed_tokens += p->tokens - of_prompt; /* D3 */
-        facts->prefix_tokens += p->before < r->prompt_tokens ? p->before : r->prompt_tokens;
-        if (r->computed_high > p->before) {
-            r->recomputed += (after < r->computed_high ? after : r->computed_high) - p->before;
+    facts->scheduled += p->tokens > 0;
+    if (!p->prefill) {
+        facts->decode_tokens += p->tokens;
+        return;
+    }
+    if (!alive(rank, p->slot, p->generation)) { /* cancelled meanwhile: its work counts */
+        facts->prefill_tokens += p->tokens;
+        return;
+    }
+    aisim_request *r = aisim_rank_request(rank, p->slot);
+    uint32_t after = p->before + p->tokens;
+    uint32_t prompt_end = aisim_min_u32(after, r->prompt_tokens);
+    uint32_t of_prompt = prompt_end > p->before ? prompt_end - p->before : 0;
+    facts->prefill_tokens += of_prompt;
+    facts->recomputed_tokens += p->tokens - of_prompt; /* D3 */
+    facts->prefix_tokens += aisim_min_u32(p->before, r->prompt_tokens);
+    if (r->computed_high > p->before) {
+        r->recomputed += aisim_min_u32(after, r->computed_high) - p->before;
+    }
+}
+
+static void count_work(aisim_rank *rank, const aisim_batch *batch, aisim_pass_facts *facts)
+{
+    for (uint32_t i = 0; i < batch->plan.len; i++) {
+        if (!batch->plan.data[i].undone) {
+            count_entry(rank, &batch->plan.data[i], facts);
         }
     }
-    facts->n_prefill = (uint32_t)rank->shape.n_prefill;
-    facts->n_decode = (uint32_t)rank->shape.n_decode;
-    facts->context_tokens = rank->shape.context_tokens;
+    for (uint32_t i = 0; i < batch->decisions.len; i++) {
+        facts->n_preempted += batch->decisions.data[i].kind == AISIM_DECIDED_PREEMPT;
+    }
+    facts->n_prefill = (uint32_t)batch->shape.n_prefill;
+    facts->n_decode = (uint32_t)batch->shape.n_decode;
+    facts->context_tokens = batch->shape.context_tokens;
 }
 
 static void show_kv(aisim_rank *rank, int64_t end_ns)
@@ -226,6 +338,10 @@ static void show_kv(aisim_rank *rank, int64_t end_ns)
     aisim_block_pool *pool = &rank->pool;
     for (uint32_t i = 0; i < pool->log.len;) { /* E-H7: one call per KV event */
         aisim_kv_log_entry first = pool->log.data[i];
+        if (first.kind != AISIM_KV_STORED && first.kind != AISIM_KV_EVICTED) {
+            i++;
+            continue;
+        }
         aisim_event event = {.type = first.kind == AISIM_KV_STORED ? AISIM_EV_KV_STORE
                                                                    : AISIM_EV_KV_EVICT,
                              .rank = rank->index,
@@ -234,7 +350,7 @@ static void show_kv(aisim_rank *rank, int64_t end_ns)
         event.u.kv.run = first.run;
         event.u.kv.first_block = first.first;
         for (; i < pool->log.len && pool->log.data[i].event == first.event; i++) {
-            bool counts = first.kind == AISIM_KV_STORED || pool->log.data[i].last_copy;
+            bool counts = pool->log.data[i].how == AISIM_GONE_LAST;
             event.u.kv.blocks += counts ? pool->log.data[i].count : 0;
         }
         if (event.u.kv.blocks > 0 && wanted(rank, event.type)) {
@@ -244,33 +360,43 @@ static void show_kv(aisim_rank *rank, int64_t end_ns)
     pool->log.len = 0;
 }
 
-void aisim_rank_complete(aisim_rank *rank, int64_t end_ns)
+static void fill_state(const aisim_rank *rank, aisim_pass_facts *facts)
 {
-    AISIM_CHECK(rank->in_flight && end_ns >= rank->begin_ns); /* I10 */
-    aisim_pass_facts facts = {
-        .pass = rank->pass, .begin_ns = rank->begin_ns, .end_ns = end_ns, .gap_ns = 0};
-    count_work(rank, &facts);
-    show_decisions(rank, end_ns);
-    show_chunks(rank, end_ns);
-    deliver(rank, end_ns, &facts);
-    for (uint32_t i = 0; i < rank->decisions.len; i++) {
-        const aisim_decision *d = &rank->decisions.data[i];
-        facts.n_preempted += d->kind == AISIM_DECIDED_PREEMPT;
-        if (d->kind == AISIM_DECIDED_REJECT && alive(rank, d->slot, d->generation)) {
-            finish(rank, d->slot, (aisim_end_reason)d->reason, end_ns);
+    facts->running = rank->running.len;
+    facts->waiting = rank->waiting.slots.len;
+    facts->active_blocks = aisim_block_pool_active(&rank->pool);
+    facts->inactive_blocks = rank->pool.extents.inactive;
+    facts->total_blocks = rank->pool.blocks;
+}
+
+void aisim_rank_complete(aisim_rank *rank, uint32_t index, int64_t end_ns,
+                         const aisim_result *results, uint32_t n_results)
+{
+    aisim_batch *batch = &rank->batches.data[index];
+    AISIM_CHECK(batch->in_use && end_ns >= batch->begin_ns); /* I10 */
+    aisim_pass_facts facts = {.pass = rank->pass, .begin_ns = batch->begin_ns, .end_ns = end_ns};
+    count_work(rank, batch, &facts);
+    show_decisions(rank, batch, end_ns);
+    show_chunks(rank, batch, end_ns);
+    deliver(rank, batch, end_ns, results, n_results, &facts);
+    for (uint32_t i = 0; i < batch->decisions.len; i++) {
+        aisim_decision d = batch->decisions.data[i];
+        if (d.kind == AISIM_DECIDED_REJECT && alive(rank, d.slot, d.generation)) {
+            finish(rank, d.slot, (aisim_end_reason)d.reason, end_ns);
         }
     }
     show_kv(rank, end_ns);
-    facts.running = rank->running.len;
-    facts.waiting = rank->waiting.slots.len;
-    facts.active_blocks = aisim_block_pool_active(&rank->pool);
-    facts.inactive_blocks = rank->pool.extents.inactive;
-    facts.total_blocks = rank->pool.blocks;
-    rank->last_end_ns = end_ns;
+    fill_state(rank, &facts);
     rank->pass++;
-    rank->in_flight = false;
-    bool stuck = rank->preempted && facts.emitted == 0; /* E-T8 */
+    rank->in_flight--;
+    batch->in_use = false;
+    rank->blocked = false;
+    if (facts.emitted > 0) {
+        rank->last_delivery_ns = end_ns;
+    }
+    bool stuck = facts.n_preempted > 0 && facts.emitted == 0; /* E-T8 */
     rank->preempting_passes = stuck ? rank->preempting_passes + 1 : 0;
+    aisim_rank_retry_reservations(rank);
     if (wanted(rank, AISIM_EV_PASS_END)) {
         aisim_event event = {.type = AISIM_EV_PASS_END, .rank = rank->index, .t_ns = end_ns};
         event.u.pass = &facts;

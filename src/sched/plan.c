@@ -1,15 +1,72 @@
 /* plan.c - one scheduling decision for a whole rank (spec/engine.md §4): running requests in order,
- * then the head of the waiting queue through the admission gate. */
-#include "base/check.h"
+ * then the head of the waiting queue (admit.c). */
 #include "sched/plan.h"
 
-/* ---- booking -----------------------------------------------------------------------------------
- */
+#include "sched/split.h"
 
-void aisim_rank_shape_entry(aisim_rank *rank, const aisim_request *r, const aisim_plan_entry *entry,
-                            int sign)
+/* ---- shares
+ * ---------------------------------------------------------------------------------------- */
+
+static uint32_t threshold(const aisim_rank *rank)
 {
-    aisim_pass_shape *shape = &rank->shape;
+    uint32_t n = rank->config.scheduler.long_prefill_token_threshold; /* R4 */
+    return n == 0 ? UINT32_MAX : n;
+}
+
+uint32_t aisim_rank_share(const aisim_rank *rank, const aisim_request *r, uint32_t from,
+                          uint32_t placeholders)
+{
+    uint32_t goal = aisim_known(r) + r->drafts + placeholders;
+    uint32_t d = goal > from ? goal - from : 0;
+    d = aisim_min_u32(aisim_min_u32(d, threshold(rank)), rank->budget_left);
+    uint32_t limit = aisim_rank_limit(rank);
+    if (limit != UINT32_MAX) { /* mtp.md §3; never binds without drafts */
+        d = aisim_min_u32(d, limit - 1 > from ? limit - 1 - from : 0);
+    }
+    return d;
+}
+
+bool aisim_rank_unsplittable(const aisim_rank *rank, const aisim_request *r, uint32_t from)
+{
+    return !rank->config.scheduler.chunked_prefill && from < r->prompt_tokens &&
+           aisim_min_u32(r->prompt_tokens - from, threshold(rank)) > rank->budget_left;
+}
+
+uint32_t aisim_rank_split(const aisim_rank *rank, const aisim_request *r, uint32_t junction,
+                          uint32_t from, uint32_t d)
+{
+    const aisim_kv_config *kv = &rank->config.kv;
+    if (kv->state_mode != AISIM_STATE_ALIGNED || !kv->prefix_caching) {
+        return d; /* E-P3 */
+    }
+    aisim_split in = {.kind = kv->align_split,
+                      .block_size = kv->block_size,
+                      .unit = kv->prefix_match_unit,
+                      .cap =
+                          aisim_min_u32(rank->config.scheduler.max_batched_tokens, threshold(rank)),
+                      .drop = rank->rules.drop,
+                      .junction = junction,
+                      .start = from,
+                      .prompt = r->prompt_tokens,
+                      .known = aisim_known(r),
+                      .desired = d};
+    return aisim_split_tokens(&in);
+}
+
+bool aisim_rank_fits_alone(const aisim_rank *rank, const aisim_request *r, uint32_t slots,
+                           uint32_t state_blocks)
+{
+    uint32_t known = aisim_known(r);
+    uint64_t blocks = aisim_blocks_of(&rank->pool, slots > known ? slots : known);
+    return blocks + state_blocks <= rank->pool.blocks;
+}
+
+/* ---- booking
+ * ----------------------------------------------------------------------------------------- */
+
+void aisim_rank_shape_entry(aisim_rank *rank, const aisim_plan_entry *entry, int sign)
+{
+    aisim_pass_shape *shape = &aisim_rank_current(rank)->shape;
     if (entry->tokens == 0) {
         return; /* E-T2, E-F1: all of it was cached and no token is wanted, so no work at all */
     }
@@ -20,280 +77,274 @@ void aisim_rank_shape_entry(aisim_rank *rank, const aisim_request *r, const aisi
         shape->past_tokens += step * entry->before;
     } else {
         shape->n_decode += step;
-        shape->context_tokens += step * aisim_known(r);
+        shape->context_tokens += step * entry->known;
     }
 }
 
-/* E-P5, E-P15: C moves by d, blocks completed by it become visible at once (E-H5). */
-static void book(aisim_rank *rank, uint32_t slot, aisim_request *r, uint32_t d)
+/* N1, async: outputs of this pass are anticipated. */
+static void anticipate(aisim_rank *rank, aisim_request *r, const aisim_plan_entry *entry)
 {
-    aisim_plan_entry entry = {.slot = slot,
-                              .generation = r->generation,
-                              .before = r->computed,
-                              .tokens = d,
-                              .published_before = r->lease.published,
-                              .prefill = r->computed < r->prompt_tokens ||
-                                         (r->flags & AISIM_REQF_RESUMED) != 0};
-    rank->running.data[r->position].entry = rank->plan.len;
-    aisim_array_push(&rank->plan, entry);
-    aisim_rank_shape_entry(rank, r, &entry, 1);
-    r->computed += d;
-    rank->budget_left -= d;
-    aisim_lease_publish(&rank->pool, &r->lease, r->computed / rank->pool.block_size);
+    if (rank->config.scheduler.overlap != AISIM_OVERLAP_ASYNC || !entry->samples) {
+        return;
+    }
+    aisim_running *running = &rank->running.data[r->position];
+    running->placeholders += 1u + entry->drafts;
+    r->drafts = (uint8_t)rank->config.speculation.depth;
+    running->unknown_drafts = r->drafts > 0;
 }
 
-static void decide_reject(aisim_rank *rank, uint32_t slot, aisim_request *r,
-                          aisim_end_reason reason)
+aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from, uint32_t d,
+                                  uint32_t slots)
 {
+    aisim_request *r = aisim_rank_request(rank, slot);
+    aisim_running *running = &rank->running.data[r->position];
+    uint32_t known = aisim_known(r), end = from + d;
+    uint32_t real = aisim_min_u32(end, known), goal = known + running->placeholders;
+    aisim_plan_entry entry = {.slot = slot,
+                              .generation = r->generation,
+                              .epoch = r->preemptions,
+                              .before = from,
+                              .tokens = d,
+                              .known = known,
+                              .slots = slots,
+                              .published_before = r->lease.published,
+                              .drafts = (uint8_t)(end > goal ? end - goal : 0),
+                              .samples = end >= goal,
+                              .prefill =
+                                  from < r->prompt_tokens || (r->flags & AISIM_REQF_RESUMED) != 0};
+    entry.verified = entry.drafts;
+    aisim_batch *batch = aisim_rank_current(rank);
+    running->entry = batch->plan.len;
+    aisim_array_push(&batch->plan, entry);
+    aisim_rank_shape_entry(rank, &entry, 1);
+    r->computed = end;
+    rank->budget_left -= d;
+    if (from < r->prompt_tokens) {
+        rank->prompt_planned += aisim_min_u32(real, r->prompt_tokens) - from;
+    }
+    uint32_t *page = NULL;
+    if (running->recurrent != AISIM_NONE) {
+        page = &rank->recurrents.slots.data[running->recurrent].page;
+    }
+    aisim_lease_publish(&rank->pool, &r->lease, real / rank->pool.block_size, page); /* E-H5, N6 */
+    if (running->recurrent != AISIM_NONE && d > 0 && end <= known) {
+        aisim_recurrent_publish(&rank->recurrents, running->recurrent, &rank->rules, &rank->pool, r,
+                                end, rank->plan_serial); /* E-S3 */
+    }
+    if (entry.samples) {
+        r->outstanding++;
+    }
+    anticipate(rank, r, &entry);
+    return &batch->plan.data[batch->plan.len - 1];
+}
+
+void aisim_rank_decide_reject(aisim_rank *rank, uint32_t slot, aisim_end_reason reason)
+{
+    aisim_request *r = aisim_rank_request(rank, slot);
     aisim_decision decision = {.kind = AISIM_DECIDED_REJECT,
                                .slot = slot,
                                .generation = r->generation,
                                .reason = (uint8_t)reason};
-    aisim_array_push(&rank->decisions, decision);
+    aisim_array_push(&aisim_rank_current(rank)->decisions, decision);
     r->state = AISIM_REQ_DONE; /* in no queue any more; its end becomes visible at the pass end */
 }
 
-/* ---- step 1: running requests ------------------------------------------------------------------
- */
+/* ---- step 1: running requests
+ * ------------------------------------------------------------------------- */
 
-/* Tokens the request may compute now: L - C within the caps (E-P2, R4). */
-static uint32_t share(const aisim_rank *rank, uint32_t missing)
+static bool rejects(const aisim_rank *rank)
 {
-    uint32_t threshold = rank->config.scheduler.long_prefill_token_threshold;
-    if (threshold > 0 && missing > threshold) {
-        missing = threshold;
-    }
-    return missing < rank->budget_left ? missing : rank->budget_left;
+    return rank->config.scheduler.never_fits == AISIM_NEVER_FITS_REJECT; /* R1 */
 }
 
-/* E-P2: chunking off and the rest of the prompt is more than the budget. */
-static bool unsplittable(const aisim_rank *rank, const aisim_request *r, uint32_t done)
+/* N1, async: nothing of a further pass could be delivered. */
+static bool passed_over(const aisim_rank *rank, const aisim_request *r)
 {
-    if (rank->config.scheduler.chunked_prefill || done >= r->prompt_tokens) {
+    if (rank->config.scheduler.overlap != AISIM_OVERLAP_ASYNC) {
         return false;
     }
-    uint32_t rest = r->prompt_tokens - done;
-    uint32_t threshold = rank->config.scheduler.long_prefill_token_threshold;
-    return (threshold > 0 && threshold < rest ? threshold : rest) > rank->budget_left;
+    uint32_t placeholders = rank->running.data[r->position].placeholders;
+    return placeholders > 0 && (uint64_t)r->computed + 2 >=
+                                   (uint64_t)r->prompt_tokens + r->output_tokens + placeholders;
+}
+
+static aisim_recurrent *state_of(const aisim_rank *rank, const aisim_request *r)
+{
+    uint32_t slot = rank->running.data[r->position].recurrent;
+    return slot == AISIM_NONE ? NULL : &rank->recurrents.slots.data[slot];
+}
+
+/* E-K2, E-K3, E-P4, E-S7: capacity for a running request, its state included. */
+static bool allocate(aisim_rank *rank, aisim_request *r, uint32_t target, uint32_t slots)
+{
+    aisim_grant grant = {.watermark = aisim_min_u32(slots, aisim_known(r)), .slots = slots};
+    aisim_recurrent *state = state_of(rank, r);
+    if (state != NULL) {
+        aisim_recurrent_begin(state, &rank->pool, rank->plan_serial);
+        grant.extra = aisim_recurrent_extra(state, &rank->rules, &rank->pool, target);
+    }
+    if (!aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
+        return false;
+    }
+    aisim_grant_take(&rank->pool, &r->lease, &grant);
+    if (state != NULL) {
+        aisim_recurrent_write(&rank->recurrents, rank->running.data[r->position].recurrent,
+                              &rank->rules, &rank->pool, target, grant.extra, rank->plan_serial);
+    }
+    return true;
+}
+
+/* Room that the request needs beside its token blocks when nobody else is there (E-S13). */
+static uint32_t own_state_blocks(const aisim_rank *rank, const aisim_request *r, uint32_t target)
+{
+    const aisim_recurrent *state = state_of(rank, r);
+    if (state == NULL) {
+        return 0;
+    }
+    return rank->config.kv.state_blocks +
+           aisim_recurrent_extra(state, &rank->rules, &rank->pool, target);
+}
+
+typedef enum { STEP_NEXT, STEP_SAME_PLACE, STEP_END } step;
+
+/* E-P4: capacity at the cost of victims, then booking. *place moves with the list. */
+static step make_room(aisim_rank *rank, uint32_t *place, uint32_t d)
+{
+    uint32_t slot = rank->running.data[*place].slot;
+    aisim_request *r = aisim_rank_request(rank, slot);
+    uint32_t lookahead = aisim_rank_native(rank) ? rank->config.speculation.lookahead_slots : 0;
+    uint32_t end = r->computed + d, target = aisim_min_u32(end, aisim_known(r));
+    uint32_t slots = aisim_min_u32(end + lookahead, aisim_rank_limit(rank));
+    if (rejects(rank) &&
+        !aisim_rank_fits_alone(rank, r, slots, own_state_blocks(rank, r, target))) {
+        aisim_rank_give_back(rank, slot, AISIM_NONE); /* E-S13, N5 */
+        aisim_rank_unrun(rank, *place);
+        aisim_rank_decide_reject(rank, slot, AISIM_END_REJECTED_CAPACITY);
+        return STEP_SAME_PLACE;
+    }
+    while (!allocate(rank, r, target, slots)) {
+        uint32_t victim = aisim_rank_victim(rank);
+        bool self = victim == *place;
+        aisim_rank_preempt(rank, victim, true);
+        if (self) {
+            bool end_pass =
+                rank->config.scheduler.self_preemption == AISIM_SELF_PREEMPTION_END_PASS; /* R6 */
+            return end_pass ? STEP_END : STEP_SAME_PLACE;
+        }
+        *place -= victim < *place; /* E-V3, D2 */
+    }
+    aisim_rank_book(rank, slot, r->computed, d, slots);
+    return STEP_NEXT;
+}
+
+static step plan_one(aisim_rank *rank, uint32_t *place)
+{
+    uint32_t slot = rank->running.data[*place].slot;
+    aisim_request *r = aisim_rank_request(rank, slot);
+    if (rejects(rank) && !aisim_rank_fits_alone(rank, r, 0, 0)) { /* E-P1a, D1 */
+        aisim_rank_give_back(rank, slot, AISIM_NONE);
+        aisim_rank_unrun(rank, *place);
+        aisim_rank_decide_reject(rank, slot, AISIM_END_REJECTED_CAPACITY);
+        return STEP_SAME_PLACE;
+    }
+    if ((rank->deferred && r->computed < r->prompt_tokens) || passed_over(rank, r)) {
+        return STEP_NEXT; /* E-P1 */
+    }
+    if (aisim_rank_unsplittable(rank, r, r->computed)) {
+        return STEP_END; /* E-P2 */
+    }
+    const aisim_running *running = &rank->running.data[*place];
+    uint32_t d = aisim_rank_share(rank, r, r->computed, running->placeholders);
+    if (d > 0) {
+        d = aisim_rank_split(rank, r, running->junction, r->computed, d);
+    }
+    if (d == 0) {
+        return STEP_NEXT; /* E-P3: passed over, those behind it still run */
+    }
+    return make_room(rank, place, d);
 }
 
 static void plan_running(aisim_rank *rank)
 {
-    const aisim_scheduler_config *config = &rank->config.scheduler;
-    uint32_t i = 0;
-    while (i < rank->running.len && rank->budget_left > 0) {
-        uint32_t slot = rank->running.data[i].slot;
-        aisim_request *r = aisim_rank_request(rank, slot);
-        uint32_t known = aisim_known(r);
-        if (config->never_fits == AISIM_NEVER_FITS_REJECT &&
-            aisim_blocks_of(&rank->pool, known) > rank->pool.blocks) { /* E-P1a, D1 */
-            aisim_lease_release(&rank->pool, &r->lease, AISIM_NONE);
-            aisim_rank_unrun(rank, i);
-            decide_reject(rank, slot, r, AISIM_END_REJECTED_CAPACITY);
-            continue;
-        }
-        if (rank->deferred && r->computed < r->prompt_tokens) { /* E-P1 */
-            i++;
-            continue;
-        }
-        if (unsplittable(rank, r, r->computed)) {
+    uint32_t place = 0;
+    while (place < rank->running.len && rank->budget_left > 0) {
+        step next = plan_one(rank, &place);
+        if (next == STEP_END) {
             break;
         }
-        uint32_t d = share(rank, known - r->computed);
-        if (d == 0) { /* E-P3: passed over, those behind it still run */
-            i++;
-            continue;
-        }
-        bool gone = false;
-        while (!aisim_lease_allocate(&rank->pool, &r->lease, r->computed + d, 0)) { /* E-P4 */
-            uint32_t victim = aisim_rank_victim(rank);
-            gone = victim == i;
-            aisim_rank_preempt(rank, victim);
-            if (gone) {
-                break;
-            }
-            if (victim < i) {
-                i--; /* E-V3, D2 */
-            }
-        }
-        if (gone) {
-            if (config->self_preemption == AISIM_SELF_PREEMPTION_END_PASS) { /* R6 */
-                break;
-            }
-            continue;
-        }
-        book(rank, slot, r, d);
-        i++;
+        place += next == STEP_NEXT;
     }
 }
 
-/* ---- step 2: the waiting queue -----------------------------------------------------------------
- */
+/* ---- the pass
+ * ------------------------------------------------------------------------------------------ */
 
-typedef struct hit {
-    uint32_t blocks, active;
-} hit;
-
-/* E-P10 with the memo of a blocked head (§19.12). */
-static hit lookup(aisim_rank *rank, uint32_t slot, const aisim_request *r)
+static uint32_t take_batch(aisim_rank *rank)
 {
-    uint32_t generation = aisim_block_pool_generation(&rank->pool);
-    if (rank->memo_slot == slot && rank->memo_request_generation == r->generation &&
-        rank->memo_index_generation == generation && rank->memo_known == aisim_known(r)) {
-        return (hit){rank->memo_hit, rank->memo_active};
-    }
-    hit found = {0, 0};
-    if (!(r->flags & AISIM_REQF_NO_READ)) {
-        uint32_t limit = aisim_rank_hit_bound(rank, r) / rank->pool.block_size; /* E-H3 */
-        found.blocks = aisim_block_pool_lookup(&rank->pool, r->lease.run, limit, &found.active);
-    }
-    rank->memo_slot = slot;
-    rank->memo_request_generation = r->generation;
-    rank->memo_index_generation = generation;
-    rank->memo_known = aisim_known(r);
-    rank->memo_hit = found.blocks;
-    rank->memo_active = found.active;
-    return found;
-}
-
-/* Blocks of the optional admission reserve (E-P12b, R3). */
-static uint64_t reserve(const aisim_rank *rank)
-{
-    double w = rank->config.scheduler.watermark;
-    return w > 0.0 && rank->running.len > 0 ? (uint64_t)(w * (double)rank->pool.blocks) : 0;
-}
-
-/* E-P12: the whole known context is charged; idle hit blocks get no discount. */
-static bool gate_opens(const aisim_rank *rank, const aisim_request *r, hit found)
-{
-    uint64_t need = aisim_blocks_of(&rank->pool, aisim_known(r)) - found.active;
-    uint64_t available = rank->pool.free + rank->pool.extents.inactive;
-    return need + reserve(rank) <= available;
-}
-
-/* R2 off: only what this pass allocates is charged (N4). */
-static bool chunk_fits(const aisim_rank *rank, uint32_t target, hit found)
-{
-    uint64_t need = aisim_blocks_of(&rank->pool, target) - found.active;
-    return need + reserve(rank) <= rank->pool.free + rank->pool.extents.inactive;
-}
-
-static aisim_end_reason reject_reason(const aisim_rank *rank, const aisim_request *r)
-{
-    uint64_t limit = rank->config.scheduler.context_length;
-    if (r->prompt_tokens == 0) {
-        return AISIM_END_REJECTED_EMPTY; /* E-T3 */
-    }
-    if (limit > 0 && r->prompt_tokens >= limit) {
-        return AISIM_END_REJECTED_CONTEXT; /* E-T1 */
-    }
-    if (!rank->config.scheduler.chunked_prefill && limit == 0 &&
-        r->prompt_tokens > rank->config.scheduler.max_batched_tokens) {
-        return AISIM_END_REJECTED_CAPACITY; /* engine.md §2: it would wait for ever */
-    }
-    bool fits = aisim_blocks_of(&rank->pool, aisim_known(r)) <= rank->pool.blocks; /* E-P11 */
-    if (rank->config.scheduler.never_fits == AISIM_NEVER_FITS_REJECT && !fits) {
-        return AISIM_END_REJECTED_CAPACITY;
-    }
-    return AISIM_END_NONE;
-}
-
-static void admit(aisim_rank *rank, uint32_t slot, aisim_request *r, uint32_t reused)
-{
-    aisim_decision decision = {.kind = AISIM_DECIDED_ADMIT,
-                               .slot = slot,
-                               .generation = r->generation,
-                               .tokens = reused,
-                               .wait_ns = rank->begin_ns - r->waiting_since_ns};
-    aisim_array_push(&rank->decisions, decision);
-    aisim_rank_dequeue(rank, slot);
-    uint32_t of_prompt = reused < r->prompt_tokens ? reused : r->prompt_tokens;
-    if (r->admissions == 0) {
-        r->first_admit_ns = rank->begin_ns;
-        r->first_reused = of_prompt; /* E-L4 */
-    } else {
-        r->stall_ns += rank->begin_ns - r->waiting_since_ns;
-        r->flags |= AISIM_REQF_RESUMED;
-    }
-    if (of_prompt > r->max_reused) {
-        r->max_reused = of_prompt;
-    }
-    r->admissions++;
-    r->state = AISIM_REQ_RUNNING;
-    r->computed = reused;
-    r->position = rank->running.len;
-    aisim_running running = {slot, AISIM_NONE};
-    aisim_array_push(&rank->running, running);
-}
-
-/* One turn of step 2. @return false = the loop stops. */
-static bool plan_head(aisim_rank *rank)
-{
-    const aisim_scheduler_config *config = &rank->config.scheduler;
-    uint32_t slot = aisim_queue_head(&rank->waiting);
-    aisim_request *r = aisim_rank_request(rank, slot);
-    aisim_end_reason reason = reject_reason(rank, r); /* E-P8, E-P11 */
-    if (reason != AISIM_END_NONE) {
-        aisim_rank_dequeue(rank, slot);
-        decide_reject(rank, slot, r, reason);
-        return true;
-    }
-    hit found = lookup(rank, slot, r);
-    if (config->reserve_full_prompt && !gate_opens(rank, r, found)) {
-        return false; /* E-P12 */
-    }
-    uint32_t reused = found.blocks * rank->pool.block_size;
-    uint32_t missing = aisim_known(r) - reused;
-    if (rank->deferred && missing > 1) {
-        return false; /* E-P13 */
-    }
-    uint32_t d = share(rank, missing); /* E-P14 */
-    if ((d == 0 && missing > 0) || unsplittable(rank, r, reused)) {
-        return false;
-    }
-    if (!config->reserve_full_prompt && !chunk_fits(rank, reused + d, found)) {
-        return false;
-    }
-    if (!aisim_lease_allocate(&rank->pool, &r->lease, reused + d, found.blocks)) {
-        return false; /* cannot happen after the gate (E-P15) */
-    }
-    admit(rank, slot, r, reused);
-    book(rank, slot, r, d);
-    return !(d == 0 && rank->budget_left == 0); /* E-P16 */
-}
-
-static void plan_waiting(aisim_rank *rank)
-{
-    const aisim_scheduler_config *config = &rank->config.scheduler;
-    while (rank->running.len < config->max_sequences && rank->waiting.slots.len > 0 && /* E-P7 */
-           (rank->budget_left > 0 || config->admit_at_zero_budget)) {                  /* R5 */
-        if (!plan_head(rank)) {
-            break;
+    for (uint32_t i = 0; i < rank->batches.len; i++) {
+        if (!rank->batches.data[i].in_use) {
+            return i;
         }
     }
+    aisim_array_push(&rank->batches, (aisim_batch){.in_use = false});
+    return rank->batches.len - 1;
 }
 
-bool aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer)
+static void begin(aisim_rank *rank, int64_t t_ns, bool defer)
 {
-    AISIM_CHECK(!rank->in_flight);
-    rank->begin_ns = t_ns;
-    rank->pool.listening = (rank->engine->observers.mask & (AISIM_EV_BIT(AISIM_EV_KV_STORE) |
-                                                            AISIM_EV_BIT(AISIM_EV_KV_EVICT))) != 0;
-    rank->plan.len = 0;
-    rank->decisions.len = 0;
-    rank->shape = (aisim_pass_shape){.verify_width = 1};
+    rank->current = take_batch(rank);
+    aisim_batch *batch = aisim_rank_current(rank);
+    batch->begin_ns = t_ns;
+    batch->plan.len = 0;
+    batch->decisions.len = 0;
+    bool speculates = rank->config.speculation.mode != AISIM_SPECULATION_NONE;
+    batch->shape =
+        (aisim_pass_shape){.verify_width = 1 + (speculates ? rank->config.speculation.depth : 0)};
+    uint32_t kv_events = AISIM_EV_BIT(AISIM_EV_KV_STORE) | AISIM_EV_BIT(AISIM_EV_KV_EVICT);
+    rank->pool.listening = (rank->engine->observers.mask & kv_events) != 0;
+    rank->now_ns = t_ns;
+    rank->plan_serial++;
     rank->budget_left = rank->config.scheduler.max_batched_tokens; /* E-P0 */
+    rank->prompt_planned = 0;
     rank->preempted = false;
     rank->deferred = defer;
+    aisim_recurrents_begin_pass(&rank->recurrents, &rank->pool);
+    for (uint32_t i = 0; rank->in_flight > 0 && i < rank->running.len; i++) {
+        rank->running.data[i].entry = AISIM_NONE; /* of the batch planned before */
+    }
+}
+
+/* N1, async: unknown drafts of a request that was not planned are dropped. */
+static void drop_stale_drafts(aisim_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->running.len; i++) {
+        aisim_running *running = &rank->running.data[i];
+        if (running->unknown_drafts && running->entry == AISIM_NONE) {
+            aisim_rank_request(rank, running->slot)->drafts = 0;
+            running->unknown_drafts = false;
+        }
+    }
+}
+
+uint32_t aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer)
+{
+    begin(rank, t_ns, defer);
     plan_running(rank);
     if (!rank->preempted) { /* E-P6 */
-        plan_waiting(rank);
+        aisim_rank_plan_waiting(rank);
+    }
+    if (rank->config.speculation.mode == AISIM_SPECULATION_BURST) {
+        aisim_rank_burst_reserve(rank);
     }
     if (!defer && !rank->preempted) {
         rank->capacity_bound = rank->waiting.slots.len > 0; /* E-P17 */
     }
-    bool useful = rank->plan.len > 0 || rank->decisions.len > 0;
-    rank->in_flight = useful;
-    rank->blocked = !useful;
-    return useful;
+    if (rank->config.scheduler.overlap == AISIM_OVERLAP_ASYNC) {
+        drop_stale_drafts(rank);
+    }
+    aisim_batch *batch = aisim_rank_current(rank);
+    batch->in_use = batch->plan.len > 0 || batch->decisions.len > 0;
+    rank->in_flight += batch->in_use;
+    rank->blocked = !batch->in_use && rank->in_flight == 0;
+    return batch->in_use ? rank->current : AISIM_NONE;
 }

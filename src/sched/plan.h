@@ -1,7 +1,8 @@
-/* plan.h - inside src/sched: what plan.c, preempt.c and complete.c share. */
+/* plan.h - inside src/sched: what plan.c, admit.c, preempt.c, speculate.c and complete.c share. */
 #ifndef AISIM_SCHED_PLAN_H
 #define AISIM_SCHED_PLAN_H
 
+#include "base/check.h"
 #include "sched/rank.h"
 
 void aisim_rank_enqueue(aisim_rank *rank, uint32_t slot);
@@ -12,17 +13,77 @@ static inline aisim_request *aisim_rank_request(const aisim_rank *rank, uint32_t
     return aisim_requests_at(&rank->engine->requests, slot);
 }
 
+static inline aisim_batch *aisim_rank_current(const aisim_rank *rank)
+{
+    return &rank->batches.data[rank->current];
+}
+
+static inline bool aisim_rank_stateful(const aisim_rank *rank)
+{
+    return rank->config.kv.state_mode != AISIM_STATE_NONE;
+}
+
+static inline bool aisim_rank_native(const aisim_rank *rank)
+{
+    return rank->config.speculation.mode == AISIM_SPECULATION_NATIVE;
+}
+
+static inline uint32_t aisim_min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/** M, or UINT32_MAX without a limit. */
+static inline uint32_t aisim_rank_limit(const aisim_rank *rank)
+{
+    uint64_t m = rank->config.scheduler.context_length;
+    return m == 0 || m > UINT32_MAX ? UINT32_MAX : (uint32_t)m;
+}
+
+/** Tokens a request that has `from` of them may compute now (E-P2, R4, mtp.md §3). */
+uint32_t aisim_rank_share(const aisim_rank *rank, const aisim_request *r, uint32_t from,
+                          uint32_t placeholders);
+/** E-P2: chunking off and the rest of the prompt is more than the budget. */
+bool aisim_rank_unsplittable(const aisim_rank *rank, const aisim_request *r, uint32_t from);
+/** §11.4 for a request. */
+uint32_t aisim_rank_split(const aisim_rank *rank, const aisim_request *r, uint32_t junction,
+                          uint32_t from, uint32_t d);
+/** E-P1a, E-P11, E-S12, E-S13, N5: it would fit into an empty pool. */
+bool aisim_rank_fits_alone(const aisim_rank *rank, const aisim_request *r, uint32_t slots,
+                           uint32_t state_blocks);
+/** E-P5, E-P15: C moves from `from` by d, what that completes becomes visible. @return the entry */
+aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from, uint32_t d,
+                                  uint32_t slots);
+/** The request ends as rejected at the end of this pass. */
+void aisim_rank_decide_reject(aisim_rank *rank, uint32_t slot, aisim_end_reason reason);
+
+/** Step 2 of a pass (admit.c). */
+void aisim_rank_plan_waiting(aisim_rank *rank);
+
 /** E-V1: place in the running list of the next victim; the list is not empty. */
 uint32_t aisim_rank_victim(const aisim_rank *rank);
-
-/** E-V2, E-V3: the running request at `place` loses its blocks and goes back to the queue. */
-void aisim_rank_preempt(aisim_rank *rank, uint32_t place);
-
+/** E-V2: the running request at `place` loses its blocks and goes back to the queue. `undone`: what
+ *  this pass gave it did not run (E-V3, E-S15); otherwise it ran, only its result is lost (E-M1).
+ */
+void aisim_rank_preempt(aisim_rank *rank, uint32_t place, bool undone);
 /** Takes entry `place` out of the running list, keeping the order. */
 void aisim_rank_unrun(aisim_rank *rank, uint32_t place);
+/** E-K5, E-S14: all blocks of a running request go back. */
+void aisim_rank_give_back(aisim_rank *rank, uint32_t slot, uint32_t withdrawn_from);
 
 /** Adds (sign 1) or takes back (sign -1) an entry's share of the pass shape. */
-void aisim_rank_shape_entry(aisim_rank *rank, const aisim_request *r, const aisim_plan_entry *entry,
-                            int sign);
+void aisim_rank_shape_entry(aisim_rank *rank, const aisim_plan_entry *entry, int sign);
+
+/** E-M1, E-M5: blocks for the bursts of all ready requests (speculate.c). */
+void aisim_rank_burst_reserve(aisim_rank *rank);
+/** Accepted drafts of one verification. */
+uint32_t aisim_rank_draw(aisim_rank *rank, aisim_request *r, uint32_t drafts);
+
+/** Hand-off reservations are retried after capacity came free (§15). */
+void aisim_rank_retry_reservations(aisim_rank *rank);
+/** Takes a request out of the second queue and the pending reservations. */
+void aisim_rank_forget_remote(aisim_rank *rank, uint32_t slot);
+/** §15 point 5: a fresh prompt does not overtake a reservation that waits. */
+bool aisim_rank_held_back(const aisim_rank *rank, const aisim_request *r);
 
 #endif

@@ -1,5 +1,4 @@
 /* preempt.c - choosing a victim and undoing what the pass had booked for it (spec/engine.md §5). */
-#include "base/check.h"
 #include "sched/plan.h"
 
 uint32_t aisim_rank_victim(const aisim_rank *rank)
@@ -30,41 +29,77 @@ void aisim_rank_unrun(aisim_rank *rank, uint32_t place)
     }
 }
 
-/* E-V3: tokens back to the budget, work out of the shape.
- * @return first block whose publication is withdrawn, AISIM_NONE = nothing was scheduled */
-static uint32_t undo(aisim_rank *rank, aisim_request *r, uint32_t entry_index)
+void aisim_rank_give_back(aisim_rank *rank, uint32_t slot, uint32_t withdrawn_from)
 {
-    if (entry_index == AISIM_NONE) {
-        return AISIM_NONE;
+    aisim_request *r = aisim_rank_request(rank, slot);
+    uint32_t recurrent = AISIM_NONE, page = AISIM_NONE;
+    if (r->state == AISIM_REQ_RUNNING) {
+        recurrent = rank->running.data[r->position].recurrent;
     }
-    aisim_plan_entry *entry = &rank->plan.data[entry_index];
+    if (recurrent != AISIM_NONE) {
+        page = rank->recurrents.slots.data[recurrent].page;
+    }
+    aisim_lease_release(&rank->pool, &r->lease, withdrawn_from, page);
+    if (recurrent != AISIM_NONE) {
+        aisim_recurrent_release(&rank->recurrents, recurrent, &rank->pool);
+        rank->running.data[r->position].recurrent = AISIM_NONE;
+    }
+}
+
+/* E-V3: tokens back to the budget, work out of the shape.
+ * @return first block whose publication is withdrawn */
+static uint32_t undo(aisim_rank *rank, aisim_request *r, aisim_plan_entry *entry)
+{
     rank->budget_left += entry->tokens;
-    aisim_rank_shape_entry(rank, r, entry, -1);
+    aisim_rank_shape_entry(rank, entry, -1);
+    if (entry->before < r->prompt_tokens) {
+        uint32_t end = aisim_min_u32(entry->before + entry->tokens, r->prompt_tokens);
+        rank->prompt_planned -= end - entry->before;
+    }
     r->computed = entry->before;
-    entry->tokens = 0;
+    entry->undone = true;
     return entry->published_before;
 }
 
-void aisim_rank_preempt(aisim_rank *rank, uint32_t place)
+void aisim_rank_preempt(aisim_rank *rank, uint32_t place, bool undone)
 {
     aisim_running running = rank->running.data[place];
     aisim_request *r = aisim_rank_request(rank, running.slot);
-    uint32_t withdrawn_from = undo(rank, r, running.entry);
+    aisim_plan_entry *entry = NULL;
+    uint32_t withdrawn_from = AISIM_NONE, before = r->computed;
+    if (running.entry != AISIM_NONE) {
+        entry = &aisim_rank_current(rank)->plan.data[running.entry];
+        before = entry->before;
+        if (entry->samples) {
+            r->outstanding--;
+            entry->samples = false;
+        }
+    }
+    if (entry != NULL && undone) {
+        withdrawn_from = undo(rank, r, entry);
+    }
+    if (running.recurrent != AISIM_NONE && undone) {
+        aisim_recurrent_discard_step(&rank->recurrents.slots.data[running.recurrent], &rank->pool,
+                                     rank->plan_serial); /* E-S15 */
+    }
     aisim_decision decision = {.kind = AISIM_DECIDED_PREEMPT,
                                .slot = running.slot,
                                .generation = r->generation,
-                               .tokens = r->computed};
-    aisim_array_push(&rank->decisions, decision);
-    aisim_lease_release(&rank->pool, &r->lease, withdrawn_from); /* E-K5, deepest first */
+                               .tokens = before};
+    if (rank->batches.len > 0) {
+        aisim_array_push(&aisim_rank_current(rank)->decisions, decision);
+    }
+    aisim_rank_give_back(rank, running.slot, withdrawn_from); /* E-K5, deepest first */
     aisim_rank_unrun(rank, place);
     if (r->computed > r->computed_high) {
         r->computed_high = r->computed;
     }
     r->computed = 0; /* E-V2: generated tokens stay known */
+    r->drafts = 0;
     r->state = AISIM_REQ_PREEMPTED;
     r->flags &= (uint8_t)~AISIM_REQF_RESUMED;
     r->preemptions++;
-    r->waiting_since_ns = rank->begin_ns;
+    r->waiting_since_ns = rank->now_ns;
     aisim_rank_enqueue(rank, running.slot);
     rank->preempted = true;
 }

@@ -1,26 +1,43 @@
 /* rank.c - life of a rank: commands between passes, and the small questions everyone asks. */
-#include "sched/rank.h"
-
-#include "base/check.h"
+#include "sched/plan.h"
 
 void aisim_rank_init(aisim_rank *rank, aisim_engine *engine, uint32_t index,
                      const aisim_rank_config *config)
 {
+    const aisim_speculation_config *spec = &config->speculation;
     *rank = (aisim_rank){.engine = engine,
                          .index = index,
                          .config = *config,
                          .memo_slot = AISIM_NONE,
-                         .last_end_ns = -1};
+                         .last_delivery_ns = -1};
+    rank->rules.kv = config->kv;
+    rank->rules.drop =
+        spec->mode != AISIM_SPECULATION_NONE && spec->depth > 0 && spec->drop_matched_block;
+    rank->rules.rotating =
+        config->kv.state_mode == AISIM_STATE_ALIGNED && config->kv.prefix_caching;
     aisim_block_pool_init(&rank->pool, engine->content, &config->kv);
+    aisim_rank_set_index_in_worker(rank, 0);
+}
+
+void aisim_rank_set_index_in_worker(aisim_rank *rank, uint32_t index)
+{
+    rank->rank_in_worker = index;
+    rank->draws.state = aisim_mix64(rank->config.speculation.seed + index);
 }
 
 void aisim_rank_deinit(aisim_rank *rank)
 {
     aisim_block_pool_deinit(&rank->pool);
     aisim_queue_deinit(&rank->waiting);
+    aisim_recurrents_deinit(&rank->recurrents);
     aisim_array_free(&rank->running);
-    aisim_array_free(&rank->plan);
-    aisim_array_free(&rank->decisions);
+    aisim_array_free(&rank->skipped);
+    aisim_array_free(&rank->pending);
+    for (uint32_t i = 0; i < rank->batches.len; i++) {
+        aisim_array_free(&rank->batches.data[i].plan);
+        aisim_array_free(&rank->batches.data[i].decisions);
+    }
+    aisim_array_free(&rank->batches);
 }
 
 uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r)
@@ -34,12 +51,6 @@ uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r)
         left = room < left ? (uint32_t)room : left;
     }
     return left;
-}
-
-uint32_t aisim_rank_hit_bound(const aisim_rank *rank, const aisim_request *r)
-{
-    uint32_t known = aisim_known(r);
-    return aisim_rank_output_left(rank, r) > 0 ? known - 1 : known; /* E-H3 */
 }
 
 bool aisim_rank_has_decode(const aisim_rank *rank)
@@ -57,9 +68,9 @@ bool aisim_rank_has_decode(const aisim_rank *rank)
 /* ---- commands ---------------------------------------------------------------------------------
  */
 
-static void enqueue(aisim_rank *rank, uint32_t slot)
+void aisim_rank_enqueue(aisim_rank *rank, uint32_t slot)
 {
-    aisim_request *r = aisim_requests_at(&rank->engine->requests, slot);
+    aisim_request *r = aisim_rank_request(rank, slot);
     aisim_queue_push(&rank->waiting, &rank->engine->requests, slot,
                      aisim_queue_key(&rank->waiting, r, rank->config.scheduler.policy));
     if (r->state == AISIM_REQ_PREEMPTED) {
@@ -69,9 +80,9 @@ static void enqueue(aisim_rank *rank, uint32_t slot)
     }
 }
 
-static void dequeue(aisim_rank *rank, uint32_t slot)
+void aisim_rank_dequeue(aisim_rank *rank, uint32_t slot)
 {
-    aisim_request *r = aisim_requests_at(&rank->engine->requests, slot);
+    aisim_request *r = aisim_rank_request(rank, slot);
     aisim_queue_remove(&rank->waiting, &rank->engine->requests, slot);
     if (r->state == AISIM_REQ_PREEMPTED) {
         aisim_length_remove(&rank->queued_decode, aisim_known(r));
@@ -80,113 +91,136 @@ static void dequeue(aisim_rank *rank, uint32_t slot)
     }
 }
 
-void aisim_rank_enqueue(aisim_rank *rank, uint32_t slot)
-{
-    enqueue(rank, slot);
-}
-
-void aisim_rank_dequeue(aisim_rank *rank, uint32_t slot)
-{
-    dequeue(rank, slot);
-}
-
 void aisim_rank_submit(aisim_rank *rank, uint32_t slot)
 {
-    aisim_request *r = aisim_requests_at(&rank->engine->requests, slot);
+    aisim_request *r = aisim_rank_request(rank, slot);
     r->rank = rank->index;
     r->ordinal = rank->next_ordinal++; /* E-L2 */
     r->state = AISIM_REQ_WAITING;
-    enqueue(rank, slot);
+    aisim_rank_enqueue(rank, slot);
     rank->blocked = false;
 }
 
 void aisim_rank_cancel(aisim_rank *rank, uint32_t slot)
 {
-    aisim_request *r = aisim_requests_at(&rank->engine->requests, slot);
+    aisim_request *r = aisim_rank_request(rank, slot);
     if (r->state == AISIM_REQ_WAITING || r->state == AISIM_REQ_PREEMPTED) {
-        dequeue(rank, slot);
-    } else if (r->state == AISIM_REQ_RUNNING) {
-        uint32_t at = r->position;
-        AISIM_CHECK(rank->running.data[at].slot == slot);
-        aisim_array_remove(&rank->running, at);
-        for (uint32_t i = at; i < rank->running.len; i++) {
-            aisim_requests_at(&rank->engine->requests, rank->running.data[i].slot)->position = i;
-        }
-        aisim_lease_release(&rank->pool, &r->lease, AISIM_NONE);
+        aisim_rank_dequeue(rank, slot);
+    }
+    aisim_rank_forget_remote(rank, slot);
+    aisim_rank_give_back(rank, slot, AISIM_NONE);
+    if (r->state == AISIM_REQ_RUNNING) {
+        aisim_rank_unrun(rank, r->position);
     }
     r->state = AISIM_REQ_DONE;
     rank->blocked = false;
+    aisim_rank_retry_reservations(rank);
 }
 
 void aisim_rank_abandon(aisim_rank *rank)
 {
-    rank->in_flight = false;
     for (uint32_t i = 0; i < rank->running.len; i++) {
         rank->running.data[i].entry = AISIM_NONE;
+        aisim_rank_request(rank, rank->running.data[i].slot)->outstanding = 0;
     }
-    for (uint32_t i = 0; i < rank->decisions.len; i++) { /* a rejection was not told yet */
-        const aisim_decision *d = &rank->decisions.data[i];
-        aisim_request *r = aisim_requests_at(&rank->engine->requests, d->slot);
-        if (d->kind == AISIM_DECIDED_REJECT && r->generation == d->generation) {
-            r->state = AISIM_REQ_WAITING;
-            r->computed = 0;
-            enqueue(rank, d->slot);
+    for (uint32_t i = 0; i < rank->batches.len; i++) {
+        aisim_batch *batch = &rank->batches.data[i];
+        for (uint32_t j = 0; batch->in_use && j < batch->decisions.len; j++) {
+            const aisim_decision *d = &batch->decisions.data[j];
+            aisim_request *r = aisim_rank_request(rank, d->slot);
+            if (d->kind == AISIM_DECIDED_REJECT && r->generation == d->generation) {
+                r->state = AISIM_REQ_WAITING; /* its rejection was not told yet */
+                r->computed = 0;
+                aisim_rank_enqueue(rank, d->slot);
+            }
         }
+        batch->in_use = false;
     }
+    rank->in_flight = 0;
 }
 
 void aisim_rank_set_priority(aisim_rank *rank, uint32_t slot, int32_t priority)
 {
-    aisim_request *r = aisim_requests_at(&rank->engine->requests, slot);
-    r->priority = priority;
+    aisim_request *r = aisim_rank_request(rank, slot);
     bool queued = r->state == AISIM_REQ_WAITING || r->state == AISIM_REQ_PREEMPTED;
     if (queued && rank->config.scheduler.policy == AISIM_POLICY_PRIORITY) {
-        dequeue(rank, slot);
-        enqueue(rank, slot);
+        aisim_rank_dequeue(rank, slot);
+        r->priority = priority;
+        aisim_rank_enqueue(rank, slot);
         rank->blocked = false;
     }
+    r->priority = priority;
+}
+
+bool aisim_rank_reset(aisim_rank *rank, bool force)
+{
+    while (force && rank->running.len > 0) { /* fact 38: newest first, the order is kept */
+        rank->running.data[rank->running.len - 1].entry = AISIM_NONE;
+        aisim_rank_preempt(rank, rank->running.len - 1, false);
+    }
+    return aisim_block_pool_reset(&rank->pool);
 }
 
 /* ---- verification -----------------------------------------------------------------------------
  */
 
-void aisim_rank_verify(const aisim_rank *rank)
+static uint64_t verify_running(const aisim_rank *rank, uint64_t *published)
 {
-    const aisim_requests *table = &rank->engine->requests;
-    const aisim_scheduler_config *s = &rank->config.scheduler;
-    uint64_t owned = 0, published = 0;
-    aisim_block_pool_verify(&rank->pool);
-    AISIM_CHECK(rank->running.len <= s->max_sequences); /* I3 */
+    uint64_t owned = 0;
+    AISIM_CHECK(rank->running.len <= rank->config.scheduler.max_sequences); /* I3 */
     for (uint32_t i = 0; i < rank->running.len; i++) {
-        const aisim_request *r = aisim_requests_at(table, rank->running.data[i].slot);
+        const aisim_request *r = aisim_rank_request(rank, rank->running.data[i].slot);
+        uint64_t own = aisim_lease_owned(&rank->pool, &r->lease);
         AISIM_CHECK(r->state == AISIM_REQ_RUNNING && r->position == i); /* I5 */
-        AISIM_CHECK(r->computed <= r->lease.allocated);                 /* I2 */
-        AISIM_CHECK(r->computed <= aisim_known(r));
-        AISIM_CHECK(aisim_lease_owned(&rank->pool, &r->lease) >=
-                    aisim_blocks_of(&rank->pool, r->computed));
-        AISIM_CHECK(r->lease.published <= aisim_lease_owned(&rank->pool, &r->lease));
-        owned += aisim_lease_owned(&rank->pool, &r->lease);
-        published += r->lease.published;
+        AISIM_CHECK(aisim_known(r) >= r->lease.allocated);              /* I2 */
+        AISIM_CHECK(own >= aisim_blocks_of(&rank->pool, r->computed));
+        AISIM_CHECK(r->lease.published <= own);
+        owned += own;
+        *published += r->lease.published;
+        if (rank->running.data[i].recurrent != AISIM_NONE) { /* I21 */
+            const aisim_recurrent *s =
+                &rank->recurrents.slots.data[rank->running.data[i].recurrent];
+            AISIM_CHECK(aisim_state_alive(&rank->pool, s->working));
+            owned += 4u * rank->config.kv.state_blocks;
+        }
     }
-    /* I14: what is active is what leases own, shared blocks counted once */
-    AISIM_CHECK(aisim_block_pool_active(&rank->pool) <= owned);
-    AISIM_CHECK(aisim_block_pool_active(&rank->pool) + published >= owned);
+    return owned;
+}
+
+static uint64_t verify_waiting(const aisim_rank *rank)
+{
+    uint64_t owned = 0; /* an activated hand-off waits with its blocks */
     uint64_t prefill = 0, decode = 0, prefill_n = 0;
     for (uint32_t i = 0; i < rank->waiting.slots.len; i++) { /* I6, I23 */
-        const aisim_request *r = aisim_requests_at(table, rank->waiting.slots.data[i]);
-        AISIM_CHECK(r->position == i && r->lease.allocated == 0 && r->computed == 0);
+        const aisim_request *r = aisim_rank_request(rank, rank->waiting.slots.data[i]);
+        AISIM_CHECK(r->position == i);
+        owned += aisim_lease_owned(&rank->pool, &r->lease);
         AISIM_CHECK(i == 0 || rank->waiting.keys.data[(i - 1) / 2] < rank->waiting.keys.data[i]);
         if (r->state == AISIM_REQ_WAITING) {
             prefill += r->prompt_tokens;
             prefill_n++;
         } else {
-            AISIM_CHECK(r->state == AISIM_REQ_PREEMPTED);
+            AISIM_CHECK(r->state == AISIM_REQ_PREEMPTED && r->lease.allocated == 0);
             decode += aisim_known(r);
         }
     }
     AISIM_CHECK(rank->queued_prefill.sum == prefill && rank->queued_prefill.count == prefill_n);
     AISIM_CHECK(rank->queued_decode.sum == decode);
-    if (rank->running.len == 0) {
-        AISIM_CHECK(aisim_block_pool_active(&rank->pool) == 0); /* I19 */
+    return owned;
+}
+
+void aisim_rank_verify(const aisim_rank *rank)
+{
+    uint64_t published = 0;
+    aisim_block_pool_verify(&rank->pool); /* I1, I12, I13 */
+    uint64_t owned = verify_running(rank, &published);
+    owned += verify_waiting(rank);
+    if (rank->engine->requests.live == rank->running.len + rank->waiting.slots.len) {
+        /* I14: what is active is what leases own, shared blocks counted once */
+        AISIM_CHECK(aisim_block_pool_active(&rank->pool) <= owned);
+        if (rank->running.len == 0 && rank->queued_prefill.count == rank->waiting.slots.len &&
+            rank->waiting.slots.len == 0) {
+            AISIM_CHECK(aisim_block_pool_active(&rank->pool) == 0); /* I19 */
+        }
     }
 }

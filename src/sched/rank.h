@@ -14,18 +14,29 @@
 #define AISIM_SCHED_RANK_H
 
 #include "aisim/config.h"
+#include "base/rng.h"
 #include "kv/block_pool.h"
 #include "sched/queue.h"
+#include "sched/recurrent.h"
 #include "sched/requests.h"
 #include "timing/timing.h"
 
-/** One request scheduled in the pass in flight. */
+/** One request scheduled in a pass. */
 typedef struct aisim_plan_entry {
     uint32_t slot, generation; /* generation differs from the slot's: it ended meanwhile */
+    uint32_t epoch;            /* its preemptions when planned */
     uint32_t before;           /* C before */
-    uint32_t tokens;           /* 0 = undone (E-V3) */
+    uint32_t tokens;           /* 0 = undone (E-V3) or nothing to compute */
+    uint32_t known;            /* L when planned */
+    uint32_t slots;            /* tokens for which storage was asked */
     uint32_t published_before; /* blocks */
-    bool prefill;              /* prompt tokens or a resumed context: prefill work (E-O4) */
+    uint32_t reused;           /* of the admission */
+    uint8_t drafts;            /* draft positions scheduled */
+    uint8_t verified;          /* drafts to verify at the end: drafts, or depth in burst mode */
+    bool admitted;
+    bool samples; /* C reaches L: a token comes out */
+    bool prefill; /* prompt tokens or a resumed context: prefill work (E-O4) */
+    bool undone;  /* E-V3 */
 } aisim_plan_entry;
 
 typedef enum {
@@ -43,45 +54,88 @@ typedef struct aisim_decision {
     uint8_t reason;  /* reject: aisim_end_reason */
 } aisim_decision;
 
+/** A planned pass that is not complete yet. Several only with overlap (R7). */
+typedef struct aisim_batch {
+    bool in_use;
+    uint64_t pass;
+    int64_t begin_ns;
+    AISIM_ARRAY(aisim_plan_entry) plan;
+    AISIM_ARRAY(aisim_decision) decisions;
+    aisim_pass_shape shape;
+} aisim_batch;
+
 typedef struct aisim_running {
     uint32_t slot;
-    uint32_t entry; /* plan entry of the pass in flight, AISIM_NONE = none */
+    uint32_t entry;        /* entry of the batch being planned, AISIM_NONE = none */
+    uint32_t recurrent;    /* record of its state, AISIM_NONE = no state cache */
+    uint32_t junction;     /* N2 */
+    uint32_t placeholders; /* N1, async */
+    bool unknown_drafts;   /* N1, async */
 } aisim_running;
+
+/** What a lookup found for the head of the queue. */
+typedef struct aisim_head_hit {
+    uint32_t tokens;         /* reused, connector excluded */
+    uint32_t blocks, active; /* whole blocks of it; held by somebody */
+    uint32_t external;       /* tokens of the connector stub */
+    aisim_state_ref source;  /* E-S8 */
+    uint32_t partial;        /* extent of the partial page, AISIM_NONE = none */
+    uint32_t junction;       /* N2 */
+    bool same_pass;          /* R12 wait */
+} aisim_head_hit;
+
+/** Result of one entry given by a test instead of drawn: tokens with the base, 0 = none. */
+typedef struct aisim_result {
+    uint32_t slot;
+    uint32_t tokens;
+    uint32_t drafts; /* outstanding afterwards, AISIM_NONE = depth */
+} aisim_result;
 
 typedef struct aisim_rank {
     aisim_engine *engine;
-    uint32_t index; /* global, from 0 */
+    uint32_t index;          /* global, from 0 */
+    uint32_t rank_in_worker; /* for the draws (mtp.md §2) */
     aisim_rank_config config;
     aisim_block_pool pool;
     aisim_queue waiting;
     AISIM_ARRAY(aisim_running) running;
+    AISIM_ARRAY(uint32_t) skipped; /* cannot be scheduled yet, in order (fact 11) */
+    AISIM_ARRAY(uint32_t) pending; /* hand-off reservations that wait for blocks (§15) */
+    aisim_recurrents recurrents;
+    aisim_recurrent_rules rules;
+    aisim_rng draws;       /* stream = worker */
     uint32_t next_ordinal; /* E-L2 */
 
-    /* the pass in flight or just planned */
-    bool in_flight;
-    int64_t begin_ns;
-    uint64_t pass; /* number of the next pass */
-    AISIM_ARRAY(aisim_plan_entry) plan;
-    AISIM_ARRAY(aisim_decision) decisions;
-    aisim_pass_shape shape;
+    /* passes */
+    AISIM_ARRAY(aisim_batch) batches;
+    uint32_t current;     /* batch planned last */
+    uint32_t in_flight;   /* batches in use */
+    uint64_t pass;        /* number of the next pass to complete */
+    uint32_t plan_serial; /* counts plans: "this pass" of §11 */
     uint32_t budget_left;
+    uint32_t prompt_planned;    /* N3 */
     bool preempted;             /* E-P6 */
     bool deferred;              /* this pass defers prefills (§14) */
     bool capacity_bound;        /* E-P17 */
     bool blocked;               /* the last plan changed nothing: wait for a command */
-    int64_t last_end_ns;        /* end of the previous pass */
+    int64_t now_ns;             /* begin of the plan under way */
+    int64_t last_delivery_ns;   /* end of the last pass that delivered a token */
     uint32_t preempting_passes; /* E-T8: consecutive, without a delivered token */
+    uint64_t decode_forwards, accepted_with_base; /* mtp.md §7 */
+    uint32_t connector_tokens; /* tests: a connector that offers so many to every lookup */
 
     /* memo of the blocked head (§19.12) */
-    uint32_t memo_slot, memo_request_generation, memo_index_generation;
-    uint32_t memo_hit, memo_active;
-    uint32_t memo_known;
+    uint32_t memo_slot, memo_request_generation, memo_index_generation, memo_known;
+    bool memo_stable; /* nothing of it waits for the next pass (E-S4) */
+    aisim_head_hit memo;
 
     aisim_length_stats queued_prefill, queued_decode; /* E-F1 */
 } aisim_rank;
 
 void aisim_rank_init(aisim_rank *rank, aisim_engine *engine, uint32_t index,
                      const aisim_rank_config *config);
+/** Its place in the attention-data-parallel group, from 0: part of the draws (mtp.md §2). */
+void aisim_rank_set_index_in_worker(aisim_rank *rank, uint32_t index);
 void aisim_rank_deinit(aisim_rank *rank);
 
 /** A placed request joins the waiting queue; it gets the next arrival ordinal. */
@@ -90,7 +144,7 @@ void aisim_rank_submit(aisim_rank *rank, uint32_t slot);
 /** E-T5: takes the request out of whatever it is in and frees its blocks. The caller ends it. */
 void aisim_rank_cancel(aisim_rank *rank, uint32_t slot);
 
-/** The pass in flight is broken off: nothing of it is delivered (a worker stops). */
+/** Every pass in flight is broken off: nothing of it is delivered (a worker stops). */
 void aisim_rank_abandon(aisim_rank *rank);
 
 /** New priority: under `priority` the queue place follows. */
@@ -99,25 +153,55 @@ void aisim_rank_set_priority(aisim_rank *rank, uint32_t slot, int32_t priority);
 /** Something is queued or running, no pass is in flight, and the last plan was not in vain. */
 static inline bool aisim_rank_ready(const aisim_rank *rank)
 {
-    return !rank->in_flight && !rank->blocked &&
+    return rank->in_flight == 0 && !rank->blocked &&
            (rank->running.len > 0 || rank->waiting.slots.len > 0);
 }
 
 /** E-P0..E-P17 at time t. @param defer  the pass defers prefills (E-G2).
- *  @return false = it schedules nothing, decides nothing: no pass (E-T8). */
-bool aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer);
+ *  @return the batch, or AISIM_NONE: it schedules nothing, decides nothing, no pass (E-T8). */
+uint32_t aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer);
 
-/** E-O1..E-O3 at the pass end. @param begin_ns of the pass. */
-void aisim_rank_complete(aisim_rank *rank, int64_t end_ns);
+static inline aisim_batch *aisim_rank_batch(const aisim_rank *rank, uint32_t batch)
+{
+    return &rank->batches.data[batch];
+}
+
+/** E-O1..E-O3 at the end of a pass. @param results  NULL: one token per ready request, drafts drawn
+ *  (mtp.md §2); else entries without a result get nothing (tests). */
+void aisim_rank_complete(aisim_rank *rank, uint32_t batch, int64_t end_ns,
+                         const aisim_result *results, uint32_t n_results);
 
 /** E-G2 for this rank: it may defer (a running request has its prompt complete). */
 bool aisim_rank_has_decode(const aisim_rank *rank);
 
-/** E-S/E-H3: bound on the hit of a request: the last token is recomputed while output is wanted. */
-uint32_t aisim_rank_hit_bound(const aisim_rank *rank, const aisim_request *r);
-
 /** Remaining output budget of E-O2. */
 uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r);
+
+/* ---- queue of what cannot be scheduled yet, hand-off (§15)
+ * ---------------------------------------------- */
+
+/** A request joins the second queue until aisim_rank_unblock. */
+void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot);
+void aisim_rank_unblock(aisim_rank *rank, uint32_t slot);
+
+/** Destination: reserves the blocks of the prompt, now or when capacity comes free, in order.
+ *  @return false = it can never be here (P = 0, P >= M, larger than the pool, state cache); no
+ * state. */
+bool aisim_rank_reserve(aisim_rank *rank, uint32_t slot);
+/** Tokens that a reserved request still needs transferred (whole blocks). */
+uint32_t aisim_rank_missing(const aisim_rank *rank, uint32_t slot);
+/** The transfer has arrived: blocks are published, C = A = P, it queues at its ordinal.
+ *  @return false = no-op */
+bool aisim_rank_activate(aisim_rank *rank, uint32_t slot);
+/** Source: gives a held lease back. @return false = no-op. The caller ends the request. */
+bool aisim_rank_release_source(aisim_rank *rank, uint32_t slot);
+
+/** E-B8; with force everything running is preempted first, newest first. False: nothing changed. */
+bool aisim_rank_reset(aisim_rank *rank, bool force);
+
+/** The draw of mtp.md §2: accepted drafts of `drafts` verified, stream per_request. */
+uint32_t aisim_draw_accepted(uint64_t seed, uint32_t rank, uint64_t request, uint64_t step,
+                             const double *rates, uint32_t drafts);
 
 /** I1-I23 that apply; expensive. */
 void aisim_rank_verify(const aisim_rank *rank);

@@ -40,8 +40,9 @@ uint32_t aisim_requests_take(aisim_requests *table)
                          .waiting_since_ns = -1,
                          .position = AISIM_NONE,
                          .rank = AISIM_NONE,
+                         .prefill_rank = AISIM_NONE,
                          .client = AISIM_NO_CLIENT,
-                         .lease = {.owner = slot, .state = AISIM_NONE}};
+                         .lease = {.owner = slot}};
     table->live++;
     return slot;
 }
@@ -60,7 +61,7 @@ void aisim_requests_give(aisim_requests *table, uint32_t slot)
 const char *aisim_end_reason_text(aisim_end_reason reason)
 {
     static const char *const texts[] = {"",        "length",   "context",   "cancelled", "empty",
-                                        "context", "capacity", "admission", "router"};
+                                        "context", "capacity", "admission", "router",    "failed"};
     return texts[reason];
 }
 

@@ -38,6 +38,11 @@ static inline uint32_t aisim_requests_slot(const aisim_request *r)
     return r->lease.owner;
 }
 
+static inline bool aisim_end_is_rejection(aisim_end_reason reason)
+{
+    return reason >= AISIM_END_REJECTED_EMPTY && reason <= AISIM_END_REJECTED_ROUTER;
+}
+
 /** L = P + G. */
 static inline uint32_t aisim_known(const aisim_request *r)
 {
@@ -52,6 +57,8 @@ typedef struct aisim_engine {
     /** Called once when a request has ended, after its terminal event; the slot is freed after it.
      */
     void (*ended)(void *context, uint32_t slot);
+    /** Called when a hand-off source has finished and keeps its lease (E-K6). */
+    void (*held)(void *context, uint32_t slot);
     /** Prompt tokens an infinite cache would reuse, -1 = unknown; NULL = nobody knows. */
     int64_t (*ideal)(void *context, const aisim_request *r);
     void *context;

@@ -1,6 +1,7 @@
 /* run.c - the event loop, timers, and the ways a run ends. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -233,6 +234,37 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
     return AISIM_OK;
 }
 
+static int by_value(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Requests that have arrived and are still live, by id: their scheduler events count. */
+static void show_unfinished(aisim_sim *sim)
+{
+    if (!aisim_wanted(&sim->engine.observers, AISIM_EV_UNFINISHED)) {
+        return;
+    }
+    AISIM_ARRAY(uint64_t) live = {0}; /* id, slot */
+    for (uint32_t slot = 0; slot < sim->engine.requests.slots; slot++) {
+        const aisim_request *r = sim_request(sim, slot);
+        if (r->state != AISIM_REQ_DONE && r->arrival_ns <= sim->now_ns) {
+            aisim_array_push(&live, (uint64_t)r->id << 32 | slot);
+        }
+    }
+    if (live.len > 0) {
+        qsort(live.data, live.len, sizeof *live.data, by_value);
+    }
+    for (uint32_t i = 0; i < live.len; i++) {
+        const aisim_request *r = sim_request(sim, (uint32_t)live.data[i]);
+        aisim_event event = {
+            .type = AISIM_EV_UNFINISHED, .rank = r->rank, .t_ns = sim->now_ns, .request = r};
+        aisim_emit(&sim->engine.observers, &event);
+    }
+    aisim_array_free(&live);
+}
+
 aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, aisim_error *err)
 {
     AISIM_CHECK(!sim->running);
@@ -250,6 +282,7 @@ aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, ais
         sim_apply_changes(sim);
     }
     aisim_status status = loop(sim, options, err);
+    show_unfinished(sim);
     show(sim, AISIM_EV_RUN_END);
     aisim_check_context_set(previous);
     sim->running = false;

@@ -102,6 +102,7 @@ static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_con
     for (uint32_t i = 0; i < n; i++) {
         aisim_rank *rank = aisim_alloc(1, sizeof *rank);
         aisim_rank_init(rank, &sim->engine, sim->ranks.len, &config->rank);
+        aisim_rank_set_index_in_worker(rank, i);
         worker.ranks[i] = rank;
         aisim_array_push(&sim->ranks, rank);
         aisim_array_push(&sim->rank_workers, worker.index);

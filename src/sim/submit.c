@@ -121,8 +121,7 @@ void sim_end(aisim_sim *sim, uint32_t slot, aisim_end_reason reason, aisim_where
     aisim_request *r = sim_request(sim, slot);
     r->end = (uint8_t)reason;
     r->state = AISIM_REQ_DONE;
-    aisim_event event = {.type =
-                             reason >= AISIM_END_REJECTED_EMPTY ? AISIM_EV_REJECT : AISIM_EV_FINISH,
+    aisim_event event = {.type = aisim_end_is_rejection(reason) ? AISIM_EV_REJECT : AISIM_EV_FINISH,
                          .rank = r->rank,
                          .t_ns = sim->now_ns,
                          .request = r};

@@ -24,6 +24,8 @@ static double op_weights(const aisim_op *op)
         return (double)op->gemm.n * (double)op->gemm.k * aisim_dtype_bytes(op->dtype);
     case AISIM_OP_EMBEDDING:
         return (double)op->elementwise.dim_in * (double)op->elementwise.dim_out * 2;
+    case AISIM_OP_MLA_PREFILL:
+        return (double)op->mla.weights * aisim_dtype_bytes(op->dtype);
     case AISIM_OP_EXPERTS:
         return 3.0 * (double)op->experts.hidden * (double)op->experts.inter * op->experts.experts /
                ((double)op->experts.moe_tp * op->experts.moe_ep) * aisim_dtype_bytes(op->dtype);

@@ -49,15 +49,16 @@ typedef struct aisim_op {
     uint8_t side;     /**< aisim_op_side */
     uint8_t dtype;    /**< aisim_dtype: weights; prefill attention: its arithmetic */
     uint8_t kv_dtype; /**< aisim_dtype of the KV cache, attention kinds */
+    uint8_t curve;    /**< its decode curve (decode_curve.h); 0 = none */
     union {
         struct {
             uint64_t dim_in, dim_out; /**< elements read and written per token */
         } elementwise;                /**< also EMBEDDING (dim_in = table rows, dim_out = width) */
         struct {
             uint64_t n, k;
-            uint8_t rows;       /**< aisim_op_rows */
-            bool quantised_in;  /**< the input is already in the low precision (§3.2) */
-            bool outside_table; /**< narrow output that no table covers: the roof itself (§3.2) */
+            uint8_t rows;      /**< aisim_op_rows */
+            bool quantised_in; /**< the input is already in the low precision (§3.2) */
+            bool narrow;       /**< so few outputs that no table need cover it (§3.2) */
         } gemm;
         struct {
             uint32_t heads, kv_heads, head_size, window;
@@ -70,6 +71,8 @@ typedef struct aisim_op {
         } experts;
         struct {
             uint32_t heads;
+            uint32_t latent, nope, rope, value; /* widths: compressed KV, q/k parts, value */
+            uint64_t weights;                   /* elements of the whole block, this rank */
         } mla;
         struct {
             uint64_t hidden;
@@ -123,6 +126,9 @@ void aisim_op_list_build(aisim_op_list *list, const aisim_model *model,
 
 /** Writes the sizes of an operation under a load ("m=2064 n=6144 k=4096 bfloat16"). */
 void aisim_op_describe(const aisim_op *op, const aisim_op_load *load, char *out, size_t size);
+
+/** Class of a kind for reports: "gemm", "attention", "experts", "state", "link", "memory". */
+const char *aisim_op_class_name(aisim_op_kind kind);
 
 /** KV heads of one rank: ceil(kv / tensor), replicated beyond. */
 uint32_t aisim_op_kv_heads(const aisim_model *model, uint32_t tensor);

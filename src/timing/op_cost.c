@@ -2,6 +2,7 @@
 #include "timing/op_cost.h"
 
 #include "base/check.h"
+#include "timing/decode_curve.h"
 
 static double max2(double a, double b)
 {
@@ -27,7 +28,7 @@ static double attention_fringe(const aisim_op_pricing *pricing, const aisim_op *
 /* §3.3, §3.6: a table row is a whole causal prompt of f tokens; a chunk with a cached prefix is the
  * share of its attended pairs. Q9: but never below what the chunk itself must read and compute. */
 static double causal_chunk(const aisim_op_pricing *pricing, const aisim_op *op,
-                           const aisim_op_load *load, double roof_ms, aisim_provenance *provenance)
+                           const aisim_op_load *load, aisim_provenance *provenance)
 {
     aisim_op_load whole = *load;
     whole.seq = load->seq + load->past;
@@ -35,28 +36,44 @@ static double causal_chunk(const aisim_op_pricing *pricing, const aisim_op *op,
     double ms = pricing->source->class->price(pricing->source, op, &whole, provenance);
     double f = (double)whole.seq, p = (double)load->past;
     ms *= (f * f - p * p) / (f * f);
-    return pricing->fixes.prefix_roof ? max2(ms, roof_ms) : ms;
+    if (pricing->fixes.prefix_roof) {
+        ms = max2(ms, aisim_roof_ms(aisim_op_roof(pricing->hardware, op, load)));
+    }
+    return ms;
+}
+
+static double decode_price(const aisim_op_pricing *pricing, const aisim_op *op,
+                           const aisim_op_load *load, uint64_t length, aisim_provenance *provenance)
+{
+    if (op->curve > 0 && pricing->curves != NULL) {
+        return aisim_decode_curve_price(pricing->curves[op->curve], load->batch, length,
+                                        provenance);
+    }
+    aisim_op_load at = *load;
+    at.context = length;
+    return pricing->source->class->price(pricing->source, op, &at, provenance);
 }
 
 /* §3.4: lengths in a batch differ; five of them, evenly over +-10 % */
-enum { SPREAD = 5 };
-
 static double decode_spread(const aisim_op_pricing *pricing, const aisim_op *op,
                             const aisim_op_load *load, aisim_provenance *provenance)
 {
     double len = (double)load->context;
-    double low = (double)(uint64_t)(0.9 * len), high = (double)(uint64_t)(1.1 * len);
-    aisim_op_load at = *load;
+    uint64_t low = (uint64_t)(0.9 * len), high = (uint64_t)(1.1 * len);
+    low = low > 0 ? low : 1;
+    if (op->curve > 0 && pricing->curves != NULL) {
+        return aisim_decode_curve_mean(pricing->curves[op->curve], load->batch, low, high,
+                                       provenance);
+    }
     double sum = 0;
     *provenance = AISIM_PROVENANCE_MEASURED;
-    for (int i = 0; i < SPREAD; i++) {
+    for (uint32_t i = 0; i < AISIM_DECODE_SPREAD; i++) {
         aisim_provenance one;
-        double length = low + (high - low) * i / (SPREAD - 1);
-        at.context = length < 1 ? 1 : (uint64_t)(length + 0.5);
-        sum += pricing->source->class->price(pricing->source, op, &at, &one);
+        uint64_t length = aisim_decode_length(low, high, i);
+        sum += decode_price(pricing, op, load, length, &one);
         *provenance = aisim_provenance_worse(*provenance, one);
     }
-    return sum / SPREAD;
+    return sum / AISIM_DECODE_SPREAD;
 }
 
 /* Q1: rows of block-FP8 GEMMs carry ~50 us of host launch that a captured decode pass does not */
@@ -70,13 +87,8 @@ static double without_launch_floor(const aisim_op_pricing *pricing, const aisim_
 }
 
 static double gemm_cost(const aisim_op_pricing *pricing, const aisim_op *op,
-                        const aisim_op_load *load, double roof_ms, bool decode_pass,
-                        aisim_provenance *provenance)
+                        const aisim_op_load *load, bool decode_pass, aisim_provenance *provenance)
 {
-    if (op->gemm.outside_table) {
-        *provenance = AISIM_PROVENANCE_FORMULA;
-        return roof_ms;
-    }
     double ms = pricing->source->class->price(pricing->source, op, load, provenance);
     if (pricing->fixes.block_gemm_floor && decode_pass && op->dtype == AISIM_DTYPE_FP8_BLOCK &&
         *provenance != AISIM_PROVENANCE_ROOFLINE) {
@@ -105,8 +117,7 @@ aisim_op_price aisim_op_cost(const aisim_op_pricing *pricing, const aisim_op *op
                              const aisim_op_load *load, bool decode_pass)
 {
     const aisim_hardware *hw = pricing->hardware;
-    aisim_op_price price = {0, aisim_roof_ms(aisim_op_roof(hw, op, load)),
-                            AISIM_PROVENANCE_FORMULA};
+    aisim_op_price price = {0, AISIM_PROVENANCE_FORMULA};
     double x = (double)load->tokens;
     switch (op->kind) {
     case AISIM_OP_EMBEDDING: /* §3.1 */
@@ -117,26 +128,29 @@ aisim_op_price aisim_op_cost(const aisim_op_pricing *pricing, const aisim_op *op
             hw, 2 * x * (double)(op->elementwise.dim_in + op->elementwise.dim_out));
         return price;
     case AISIM_OP_GEMM:
-        price.ms = gemm_cost(pricing, op, load, price.roof_ms, decode_pass, &price.provenance);
+        price.ms = gemm_cost(pricing, op, load, decode_pass, &price.provenance);
         return price;
     case AISIM_OP_PREFILL_ATTENTION:
-        price.ms = causal_chunk(pricing, op, load, price.roof_ms, &price.provenance) +
+        price.ms = causal_chunk(pricing, op, load, &price.provenance) +
                    attention_fringe(pricing, op, (double)(load->batch * load->seq));
         return price;
     case AISIM_OP_DECODE_ATTENTION:
         price.ms = decode_spread(pricing, op, load, &price.provenance);
         return price;
+    case AISIM_OP_MLA_DECODE:
+        price.ms = decode_price(pricing, op, load, load->context, &price.provenance);
+        return price;
     case AISIM_OP_MLA_PREFILL:
-        price.ms = causal_chunk(pricing, op, load, price.roof_ms, &price.provenance);
+        price.ms = causal_chunk(pricing, op, load, &price.provenance);
         return price;
     case AISIM_OP_ALL_REDUCE:
         price.ms = all_reduce_cost(pricing, op, load, &price.provenance);
         return price;
     case AISIM_OP_PIPELINE_HOP: /* §3.8 */
-        price.ms = price.roof_ms + 1e-3 * (op->link.stages - 1) * hw->pipeline_hop_us;
+        price.ms = aisim_roof_ms(aisim_op_roof(hw, op, load)) +
+                   1e-3 * (op->link.stages - 1) * hw->pipeline_hop_us;
         return price;
     case AISIM_OP_EXPERTS:
-    case AISIM_OP_MLA_DECODE:
     case AISIM_OP_GDN_CONV:
     case AISIM_OP_GDN_CONV_UPDATE:
     case AISIM_OP_GDN_SCAN:

@@ -62,11 +62,12 @@ typedef struct aisim_op_pricing {
     const aisim_hardware *hardware;
     aisim_op_source *source;
     aisim_timing_fixes fixes;
+    struct aisim_decode_curve *
+        *curves; /**< by aisim_op.curve; entry 0 unused. NULL: price directly */
 } aisim_op_pricing;
 
 typedef struct aisim_op_price {
-    double ms;      /**< one launch */
-    double roof_ms; /**< of it */
+    double ms; /**< one launch */
     aisim_provenance provenance;
 } aisim_op_price;
 

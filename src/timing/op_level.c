@@ -1,9 +1,11 @@
 /* op_level.c - from the aggregates of a pass to the sum of its operations (timing.md §6).
  *
- * Operations fall into three parts by what their load depends on:
+ * Operations fall into four parts by what their load depends on:
  *   tokens    x alone (dense and expert GEMMs, norms, collectives, and in decode everything else)
  *   logits    rows of the output head
- *   sequence  batch and lengths (attention, latent blocks, the delta-net kernels of a prefill)
+ *   attention batch and lengths of one phase (grouped-query attention)
+ *   sequence  batch and lengths (latent blocks, delta-net kernels of a prefill): in a fused pass
+ *             the reference prices them as one sequence of all tokens
  * The first two are memoised by x and by rows. Sums run in list order, parts in the order above,
  * whether a part comes from the memo or not: results do not depend on the history. */
 #include "timing/op_level.h"
@@ -15,6 +17,9 @@
 
 #include "base/alloc.h"
 #include "base/check.h"
+#include "timing/calibration.h"
+#include "timing/decode_curve.h"
+#include "timing/source_tables.h"
 #include "timing/timing_class.h"
 
 const char *const aisim_mixed_words[] = {"fused", "serial", NULL};
@@ -35,14 +40,14 @@ static const aisim_field level_fields[] = {
 const aisim_field_table aisim_op_level_fields = {"timing", level_fields,
                                                  sizeof level_fields / sizeof level_fields[0]};
 
-enum { MEMO_SLOTS = 4096, OVERLAPS_MAX = 4 };
+enum { MEMO_SLOTS = 4096, OVERLAPS_MAX = 4, CURVES_MAX = 3 };
 
 typedef struct memo_slot {
     uint64_t key; /* 0 = empty; keys (tokens, rows) are >= 1 */
     double ms;
 } memo_slot;
 
-typedef enum { PART_TOKENS, PART_LOGITS, PART_SEQUENCE, PART_COUNT } part_kind;
+typedef enum { PART_TOKENS, PART_LOGITS, PART_ATTENTION, PART_SEQUENCE, PART_COUNT } part_kind;
 
 /* One memo per (phase, part): tokens and logits of prefill, everything but attention of decode. */
 typedef enum { MEMO_PREFILL_TOKENS, MEMO_PREFILL_LOGITS, MEMO_DECODE, MEMO_COUNT } memo_kind;
@@ -59,11 +64,12 @@ typedef struct op_level {
     aisim_hardware hardware;
     aisim_op_level_options options;
     aisim_op_pricing pricing;
-    aisim_op_list lists[2];             /* by aisim_phase */
-    op_part parts[2][PART_COUNT];       /* which operations form each part */
-    bool guessed[2][AISIM_OP_LIST_MAX]; /* priced by roofline at least once */
-    memo_slot *memo[MEMO_COUNT];        /* MEMO_SLOTS each */
-    double launches;                    /* of a decode pass, for graph_max_batch */
+    aisim_op_list lists[2];                     /* by aisim_phase */
+    op_part parts[2][PART_COUNT];               /* which operations form each part */
+    bool guessed[2][AISIM_OP_LIST_MAX];         /* priced by roofline at least once */
+    aisim_decode_curve *curves[CURVES_MAX + 1]; /* entry 0 unused */
+    memo_slot *memo[MEMO_COUNT];                /* MEMO_SLOTS each */
+    double launches;                            /* of a decode pass, for graph_max_batch */
 } op_level;
 
 /* Where an explanation collects its lines; NULL while only the sum is wanted. */
@@ -80,6 +86,7 @@ static part_kind part_of(const aisim_op *op, aisim_phase phase)
                                                                                   : PART_TOKENS;
     case AISIM_OP_PREFILL_ATTENTION:
     case AISIM_OP_DECODE_ATTENTION:
+        return PART_ATTENTION;
     case AISIM_OP_MLA_PREFILL:
     case AISIM_OP_MLA_DECODE:
     case AISIM_OP_GDN_CONV:
@@ -90,8 +97,8 @@ static part_kind part_of(const aisim_op *op, aisim_phase phase)
     }
 }
 
-static void record(recorder *to, const aisim_op *op, const aisim_op_load *load, double count,
-                   const aisim_op_price *price)
+static void record(recorder *to, const aisim_hardware *hw, const aisim_op *op,
+                   const aisim_op_load *load, double count, const aisim_op_price *price)
 {
     if (to->count < to->capacity) {
         aisim_timing_part *part = &to->parts[to->count];
@@ -99,9 +106,11 @@ static void record(recorder *to, const aisim_op *op, const aisim_op_load *load, 
         snprintf(part->name, sizeof part->name, "%s", op->name);
         aisim_op_describe(op, load, part->shape, sizeof part->shape);
         part->count = count;
-        part->roof_ms = count * price->roof_ms;
+        part->roof_ms = hw != NULL ? count * aisim_roof_ms(aisim_op_roof(hw, op, load)) : 0;
         part->latency_ms = count * price->ms;
         part->provenance = price->provenance;
+        part->kind = aisim_op_class_name(op->kind);
+        part->overlap = op->overlap;
     }
     to->count++;
 }
@@ -142,7 +151,7 @@ static double priced(op_level *self, aisim_phase phase, uint32_t i, const aisim_
         }
     }
     if (to != NULL) {
-        record(to, op, load, count, &price);
+        record(to, &self->hardware, op, load, count, &price);
     }
     return count * price.ms;
 }
@@ -237,6 +246,7 @@ static double prefill_pass(op_level *self, const aisim_pass_shape *shape, record
 {
     aisim_op_load load = chunk_load(shape);
     double ms = prefill_rest(self, &load, to);
+    ms += sum_part(self, AISIM_PHASE_PREFILL, PART_ATTENTION, &load, false, 1, to);
     return ms + sum_part(self, AISIM_PHASE_PREFILL, PART_SEQUENCE, &load, false, 1, to);
 }
 
@@ -257,9 +267,28 @@ static double decode_pass(op_level *self, const aisim_pass_shape *shape, recorde
     double factor = draft_factor(self, shape);
     double ms = memo_part(self, MEMO_DECODE, load.tokens, AISIM_PHASE_DECODE, PART_TOKENS, &load,
                           true, factor, to);
+    ms += sum_part(self, AISIM_PHASE_DECODE, PART_ATTENTION, &load, true, factor, to);
     ms += sum_part(self, AISIM_PHASE_DECODE, PART_SEQUENCE, &load, true, factor, to);
     if (self->options.graph_max_batch > 0 && load.tokens > self->options.graph_max_batch) {
         ms += self->launches * factor * 1e-3 * self->hardware.elementwise_launch_us;
+    }
+    return ms;
+}
+
+static double fused_attention(op_level *self, const aisim_pass_shape *shape,
+                              const aisim_op_load *chunk, recorder *to)
+{
+    aisim_op_load prefill = *chunk, decode = {0};
+    prefill.batch = (shape->new_tokens + chunk->seq - 1) / chunk->seq;
+    decode.batch = shape->n_decode;
+    decode.seq = 1;
+    decode.context = at_least_one(shape->context_tokens / shape->n_decode);
+    double factor = draft_factor(self, shape);
+    double ms = sum_part(self, AISIM_PHASE_PREFILL, PART_ATTENTION, &prefill, false, 1, to);
+    ms += sum_part(self, AISIM_PHASE_DECODE, PART_ATTENTION, &decode, false, factor, to);
+    if (self->options.fixes.mla_mixed) { /* Q6 */
+        ms += sum_part(self, AISIM_PHASE_PREFILL, PART_SEQUENCE, &prefill, false, 1, to);
+        ms += sum_part(self, AISIM_PHASE_DECODE, PART_SEQUENCE, &decode, false, factor, to);
     }
     return ms;
 }
@@ -268,22 +297,18 @@ static double decode_pass(op_level *self, const aisim_pass_shape *shape, recorde
 static double fused_pass(op_level *self, const aisim_pass_shape *shape, recorder *to)
 {
     aisim_op_load chunk = chunk_load(shape);
-    aisim_op_load all = {0};
+    aisim_op_load all = {.batch = 1, .past = shape->past_tokens, .logit_rows = 1}; /* Q3 */
     all.tokens = shape->new_tokens + verified_tokens(shape);
-    all.logit_rows = 1; /* Q3 */
+    all.seq = all.tokens;
     if (self->options.fixes.mixed_logits) {
         all.logit_rows = shape->n_prefill + verified_tokens(shape);
     }
     double ms = prefill_rest(self, &all, to);
-    aisim_op_load attention = chunk;
-    attention.batch = (shape->new_tokens + chunk.seq - 1) / chunk.seq;
-    aisim_op_load decode = {0};
-    decode.batch = shape->n_decode;
-    decode.seq = 1;
-    decode.context = at_least_one(shape->context_tokens / shape->n_decode);
-    ms += sum_part(self, AISIM_PHASE_PREFILL, PART_SEQUENCE, &attention, false, 1, to);
-    return ms + sum_part(self, AISIM_PHASE_DECODE, PART_SEQUENCE, &decode, false,
-                         draft_factor(self, shape), to);
+    ms += fused_attention(self, shape, &chunk, to);
+    if (!self->options.fixes.mla_mixed) { /* Q6 */
+        ms += sum_part(self, AISIM_PHASE_PREFILL, PART_SEQUENCE, &all, false, 1, to);
+    }
+    return ms;
 }
 
 static double level_compose(op_level *self, const aisim_pass_shape *shape, recorder *to)
@@ -296,7 +321,10 @@ static double level_compose(op_level *self, const aisim_pass_shape *shape, recor
     if (to != NULL && ms > 0) {
         aisim_op host = {.name = "host_overhead", .kind = AISIM_OP_PIPELINE_HOP};
         aisim_op_load none = {0};
-        record(to, &host, &none, 1, &(aisim_op_price){ms, 0, AISIM_PROVENANCE_FORMULA});
+        record(to, NULL, &host, &none, 1, &(aisim_op_price){ms, AISIM_PROVENANCE_FORMULA});
+        if (to->count <= to->capacity) {
+            to->parts[to->count - 1].kind = "host";
+        }
     }
     if (!prefill) {
         return ms + decode_pass(self, shape, to);
@@ -333,6 +361,9 @@ static void level_free(aisim_timing *timing)
     op_level *self = (op_level *)timing;
     for (int i = 0; i < MEMO_COUNT; i++) {
         aisim_free(self->memo[i]);
+    }
+    for (int i = 1; i <= CURVES_MAX; i++) {
+        aisim_decode_curve_free(self->curves[i]);
     }
     aisim_op_source_free(self->pricing.source);
     aisim_free(self);
@@ -379,10 +410,18 @@ static void build_lists(op_level *self, const aisim_parallelism *parallelism)
             fill_part(&self->parts[phase][part], list, (aisim_phase)phase, (part_kind)part);
         }
     }
-    const aisim_op_list *decode = &self->lists[AISIM_PHASE_DECODE];
+    aisim_op_list *decode = &self->lists[AISIM_PHASE_DECODE];
+    uint8_t curves = 0;
     for (uint32_t i = 0; i < decode->len; i++) {
-        self->launches += decode->ops[i].count;
+        aisim_op *op = &decode->ops[i];
+        self->launches += op->count;
+        if ((op->kind == AISIM_OP_DECODE_ATTENTION || op->kind == AISIM_OP_MLA_DECODE) &&
+            curves < CURVES_MAX) {
+            op->curve = ++curves;
+            self->curves[curves] = aisim_decode_curve_new(self->pricing.source, op);
+        }
     }
+    self->pricing.curves = self->curves;
 }
 
 aisim_status aisim_timing_op_level(const aisim_model *model, const aisim_hardware *hardware,
@@ -410,7 +449,7 @@ aisim_status aisim_timing_op_level(const aisim_model *model, const aisim_hardwar
     self->model = *model;
     self->hardware = *hardware;
     self->options = *options;
-    self->pricing = (aisim_op_pricing){&self->hardware, source, options->fixes};
+    self->pricing = (aisim_op_pricing){&self->hardware, source, options->fixes, NULL};
     for (int i = 0; i < MEMO_COUNT; i++) {
         self->memo[i] = aisim_alloc_zero(MEMO_SLOTS, sizeof(memo_slot));
     }
@@ -437,12 +476,45 @@ aisim_status aisim_timing_roofline(const aisim_model *model, const aisim_hardwar
                                  aisim_op_source_roofline(hardware, use->mfu, use->mbu), out, err);
 }
 
+aisim_status aisim_timing_tables(const aisim_model *model, const aisim_hardware *hardware,
+                                 const aisim_parallelism *parallelism,
+                                 const aisim_op_level_options *options, const char *folder,
+                                 aisim_timing **out, aisim_error *err)
+{
+    aisim_table *table;
+    *out = NULL;
+    aisim_status status = aisim_table_load(folder, hardware, &table, err);
+    if (status != AISIM_OK) {
+        return status;
+    }
+    return aisim_timing_op_level(model, hardware, parallelism, options,
+                                 aisim_op_source_tables(table, hardware), out, err);
+}
+
+aisim_status aisim_timing_calibrated(const aisim_model *model, const aisim_hardware *hardware,
+                                     const aisim_parallelism *parallelism,
+                                     const aisim_op_level_options *options, const char *path,
+                                     aisim_timing **out, aisim_error *err)
+{
+    aisim_table *table;
+    *out = NULL;
+    aisim_status status = aisim_calibration_load(path, hardware, &table, NULL, err);
+    if (status != AISIM_OK) {
+        return status;
+    }
+    return aisim_timing_op_level(model, hardware, parallelism, options,
+                                 aisim_op_source_tables(table, hardware), out, err);
+}
+
 void aisim_timing_forget(aisim_timing *timing)
 {
     if (timing->class == &level_class) {
         op_level *self = (op_level *)timing;
         for (int i = 0; i < MEMO_COUNT; i++) {
             memset(self->memo[i], 0, MEMO_SLOTS * sizeof(memo_slot));
+        }
+        for (int i = 1; i <= CURVES_MAX && self->curves[i] != NULL; i++) {
+            aisim_decode_curve_clear(self->curves[i]);
         }
     }
 }

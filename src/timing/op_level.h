@@ -55,6 +55,20 @@ aisim_status aisim_timing_roofline(const aisim_model *model, const aisim_hardwar
                                    const aisim_roofline_overrides *overrides, aisim_timing **out,
                                    aisim_error *err);
 
+/** The model on measured tables. @param folder  with the CSV files (table.h)
+ *  @return AISIM_OK, AISIM_EINVAL (descriptors), or what aisim_table_load says. */
+aisim_status aisim_timing_tables(const aisim_model *model, const aisim_hardware *hardware,
+                                 const aisim_parallelism *parallelism,
+                                 const aisim_op_level_options *options, const char *folder,
+                                 aisim_timing **out, aisim_error *err);
+
+/** The model on a calibration file (calibration.h).
+ *  @return AISIM_OK, AISIM_EINVAL (descriptors), or what aisim_calibration_load says. */
+aisim_status aisim_timing_calibrated(const aisim_model *model, const aisim_hardware *hardware,
+                                     const aisim_parallelism *parallelism,
+                                     const aisim_op_level_options *options, const char *path,
+                                     aisim_timing **out, aisim_error *err);
+
 /** Forgets everything memoised (tests compare the two). No-op for other models. */
 void aisim_timing_forget(aisim_timing *timing);
 

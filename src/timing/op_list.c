@@ -27,6 +27,8 @@ static const aisim_field fix_fields[] = {
 const aisim_field_table aisim_timing_fix_fields = {"timing.fix", fix_fields,
                                                    sizeof fix_fields / sizeof fix_fields[0]};
 
+enum { NARROW = 32 }; /* §3.2: the tables start here (scalar gates, b/a projections are below) */
+
 uint32_t aisim_op_kv_heads(const aisim_model *model, uint32_t tensor)
 {
     return (model->kv_heads + tensor - 1) / tensor;
@@ -61,13 +63,7 @@ void aisim_op_push_gemm(aisim_op_builder *b, const char *name, double count, uin
     op->gemm.n = n;
     op->gemm.k = k;
     op->gemm.quantised_in = quantised_in;
-}
-
-void aisim_op_push_narrow_gemm(aisim_op_builder *b, const char *name, double count, uint64_t n,
-                               uint64_t k)
-{
-    aisim_op_push_gemm(b, name, count, n, k, AISIM_DTYPE_BFLOAT16, false);
-    b->list->ops[b->list->len - 1].gemm.outside_table = true;
+    op->gemm.narrow = n < NARROW;
 }
 
 void aisim_op_push_all_reduce(aisim_op_builder *b, const char *name, double count, uint64_t width,
@@ -132,12 +128,26 @@ void aisim_op_list_build(aisim_op_list *list, const aisim_model *model,
         aisim_op_list_dense(&builder);
         return;
     case AISIM_ARCHITECTURE_MOE:
+        aisim_op_list_moe(&builder);
+        return;
     case AISIM_ARCHITECTURE_MLA:
+        aisim_op_list_mla(&builder);
+        return;
     case AISIM_ARCHITECTURE_HYBRID:
+        aisim_op_list_hybrid(&builder);
+        return;
     case AISIM_ARCHITECTURE_COUNT:
         break;
     }
     AISIM_UNREACHABLE();
+}
+
+const char *aisim_op_class_name(aisim_op_kind kind)
+{
+    static const char *const names[AISIM_OP_KIND_COUNT] = {
+        "memory", "memory", "gemm",  "attention", "attention", "experts", "attention", "attention",
+        "state",  "state",  "state", "state",     "link",      "link",    "link",      "link"};
+    return names[kind];
 }
 
 void aisim_op_describe(const aisim_op *op, const aisim_op_load *load, char *out, size_t size)

@@ -21,9 +21,6 @@ void aisim_op_push_elementwise(aisim_op_builder *b, const char *name, double cou
 /** @param quantised_in  the producer already wrote the GEMM's low precision */
 void aisim_op_push_gemm(aisim_op_builder *b, const char *name, double count, uint64_t n, uint64_t k,
                         int dtype, bool quantised_in);
-/** A narrow GEMM that no table covers. */
-void aisim_op_push_narrow_gemm(aisim_op_builder *b, const char *name, double count, uint64_t n,
-                               uint64_t k);
 void aisim_op_push_all_reduce(aisim_op_builder *b, const char *name, double count, uint64_t width,
                               uint32_t gpus);
 void aisim_op_push_attention(aisim_op_builder *b, double count, uint32_t window);
@@ -34,7 +31,19 @@ void aisim_op_push_pipeline_hop(aisim_op_builder *b);
 
 /** Norm, qkv, attention, output projection of @p layers grouped-query layers. */
 void aisim_op_list_gqa_attention(aisim_op_builder *b, double layers);
-/** Gate/up, activation, down of a dense FFN. Names get no prefix. */
+
+/** Exchange of tokens between attention ranks and expert ranks.
+ *  @param before           before or after the experts
+ *  @param reduced_already  the all-reduce of the tensor group stands elsewhere in the list */
+void aisim_op_push_dispatch(aisim_op_builder *b, const char *name, double count, bool before,
+                            bool reduced_already);
+void aisim_op_push_router(aisim_op_builder *b, const char *name, double count);
+void aisim_op_push_experts(aisim_op_builder *b, const char *name, double count);
+
+/* One builder per architecture. */
 void aisim_op_list_dense(aisim_op_builder *b);
+void aisim_op_list_moe(aisim_op_builder *b);
+void aisim_op_list_mla(aisim_op_builder *b);
+void aisim_op_list_hybrid(aisim_op_builder *b);
 
 #endif

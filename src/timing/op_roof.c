@@ -70,25 +70,27 @@ static aisim_roof experts_roof(const aisim_hardware *hw, const aisim_op *op, dou
                    bytes, hw->memory_bytes_per_s);
 }
 
-/* §3.6. Attention dimensions of the measured latent block: 192 + 128 per head in prefill,
- * 576 + 512 per head with the compressed cache in decode. */
+/* §3.6: heads of full width in prefill, absorbed products on the compressed cache in decode */
 static aisim_roof mla_prefill_roof(const aisim_hardware *hw, const aisim_op *op,
                                    const aisim_op_load *load)
 {
     double b = (double)load->batch, s = (double)load->seq, p = (double)load->past, f = s + p;
     double n = op->mla.heads;
-    double bytes = b * n * (320 * f * aisim_dtype_bytes(op->kv_dtype) + 640 * s);
-    return roof_of(b * n * 320 * (f * f - p * p), hw->bf16_flops, bytes, hw->memory_bytes_per_s);
+    double width = (double)op->mla.nope + op->mla.rope + op->mla.value;
+    double bytes = b * n * (width * f * aisim_dtype_bytes(op->kv_dtype) + 2 * width * s);
+    return roof_of(b * n * width * (f * f - p * p), hw->bf16_flops, bytes, hw->memory_bytes_per_s);
 }
 
 static aisim_roof mla_decode_roof(const aisim_hardware *hw, const aisim_op *op,
                                   const aisim_op_load *load)
 {
     double b = (double)load->batch, len = (double)load->context, n = op->mla.heads;
-    double bytes = b * (2176 * n + (len - 1) * 576 * aisim_dtype_bytes(op->kv_dtype)) +
-                   2 * n * (640 * b + 65536) * aisim_dtype_bytes(op->dtype);
-    double compute_ms = 1e3 * (2 * b * n * 1088 * len / hw->bf16_flops +
-                               4 * b * n * 128 * 512 / aisim_hardware_rate(hw, op->dtype));
+    double latent = op->mla.latent, nope = op->mla.nope, key = latent + op->mla.rope;
+    double bytes =
+        b * (2 * (key + latent) * n + (len - 1) * key * aisim_dtype_bytes(op->kv_dtype)) +
+        2 * n * ((nope + latent) * b + nope * latent) * aisim_dtype_bytes(op->dtype);
+    double compute_ms = 1e3 * (2 * b * n * (key + latent) * len / hw->bf16_flops +
+                               4 * b * n * nope * latent / aisim_hardware_rate(hw, op->dtype));
     return (aisim_roof){compute_ms, 1e3 * bytes / hw->memory_bytes_per_s};
 }
 

@@ -82,6 +82,7 @@ static size_t explain_whole(aisim_timing *timing, const aisim_pass_shape *shape,
                  (unsigned long long)shape->n_prefill, (unsigned long long)shape->new_tokens,
                  (unsigned long long)shape->past_tokens, (unsigned long long)shape->n_decode,
                  (unsigned long long)shape->context_tokens);
+        parts[0].kind = "whole";
         parts[0].count = 1;
         parts[0].latency_ms = ms;
         parts[0].provenance = AISIM_PROVENANCE_FORMULA;

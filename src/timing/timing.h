@@ -67,6 +67,9 @@ const char *aisim_provenance_name(aisim_provenance provenance);
 /** One line of an explanation: an operation, all layers together. */
 typedef struct aisim_timing_part {
     char name[48];
+    const char *kind;  /**< "gemm", "attention", "experts", "state", "link", "memory", "host",
+                            "whole" */
+    uint8_t overlap;   /**< number of the overlap it is part of; 0 = none */
     char shape[80];    /**< "m=2064 n=6144 k=4096 bfloat16" */
     double count;      /**< launches in the pass (layers; fractional with MTP) */
     double roof_ms;    /**< of all launches; 0 where there is no roof */

@@ -257,8 +257,8 @@ static void cancel_rest(aisim_agentx *a)
         const aisim_lane *lane = &a->lanes[i];
         uint32_t n = lane->play == NULL ? 0 : lane->play->n_requests;
         for (uint32_t k = 0; k < n && lane->outstanding > 0; k++) {
-            if (lane->nodes[k].state == AISIM_NODE_SENT) {
-                a->call.cancel(a->ctx, aisim_agentx_handle_name(a, lane->nodes[k].handle));
+            if (lane->turns[k].state == AISIM_TURN_SENT) {
+                a->call.cancel(a->ctx, aisim_agentx_handle_name(a, lane->turns[k].handle));
             }
         }
     }

@@ -8,8 +8,8 @@ typedef bool (*node_order)(const aisim_lane *lane, uint32_t a, uint32_t b);
 
 static bool ready_before(const aisim_lane *lane, uint32_t a, uint32_t b)
 {
-    int64_t x = lane->nodes[a].ready_ns;
-    int64_t y = lane->nodes[b].ready_ns;
+    int64_t x = lane->turns[a].ready_ns;
+    int64_t y = lane->turns[b].ready_ns;
     return x != y ? x < y : a < b;
 }
 
@@ -55,7 +55,7 @@ static uint32_t pop(const aisim_lane *lane, uint32_t *heap, uint32_t *len, node_
 
 static void add_timer(aisim_lane *lane, uint32_t request)
 {
-    lane->nodes[request].state = AISIM_NODE_TIMER;
+    lane->turns[request].state = AISIM_TURN_TIMER;
     aisim_array_push(&lane->timers, request);
     sift_up(lane, lane->timers.data, lane->timers.len - 1, ready_before);
 }
@@ -69,7 +69,7 @@ static int64_t earliest_timer_ns(const aisim_lane *lane)
         return INT64_MIN; /* left over from this instant */
     }
     return lane->timers.len == 0 ? AISIM_NEVER
-                                 : lane->nodes[lane->timers.data[0]].ready_ns - lane->shift_ns;
+                                 : lane->turns[lane->timers.data[0]].ready_ns - lane->shift_ns;
 }
 
 static void publish(aisim_agentx *a, uint32_t index)
@@ -92,11 +92,11 @@ static void publish(aisim_agentx *a, uint32_t index)
 static void arm(aisim_agentx *a, aisim_lane *lane, uint32_t request, int64_t gate_ns,
                 uint32_t waiting)
 {
-    aisim_node *node = &lane->nodes[request];
-    *node = (aisim_node){.ready_ns = a->now_ns + gate_ns,
+    aisim_turn *node = &lane->turns[request];
+    *node = (aisim_turn){.ready_ns = a->now_ns + gate_ns,
                          .waiting = waiting,
                          .handle = AISIM_NONE,
-                         .state = AISIM_NODE_WAITING};
+                         .state = AISIM_TURN_WAITING};
     lane->record.planned++;
     lane->open++;
     if (waiting == 0) {
@@ -108,7 +108,7 @@ static void arm_from_cut(aisim_agentx *a, aisim_lane *lane)
 {
     for (uint32_t i = 0; i < lane->play->n_requests; i++) {
         if (lane->cut.history[i]) {
-            lane->nodes[i] = (aisim_node){.handle = AISIM_NONE, .state = AISIM_NODE_HISTORY};
+            lane->turns[i] = (aisim_turn){.handle = AISIM_NONE, .state = AISIM_TURN_HISTORY};
             continue;
         }
         int64_t remaining_ns =
@@ -154,9 +154,9 @@ void aisim_lane_start(aisim_agentx *a, uint32_t index, const aisim_play *play, b
     lane->timers.len = 0;
     lane->due.len = 0;
     lane->settling = aisim_agentx_new_settling(a);
-    if (play->n_requests > lane->node_capacity) {
-        lane->nodes = aisim_realloc(lane->nodes, play->n_requests, sizeof *lane->nodes);
-        lane->node_capacity = play->n_requests;
+    if (play->n_requests > lane->turn_capacity) {
+        lane->turns = aisim_realloc(lane->turns, play->n_requests, sizeof *lane->turns);
+        lane->turn_capacity = play->n_requests;
     }
     if (from_cut) {
         arm_from_cut(a, lane);
@@ -183,8 +183,8 @@ static void fire(aisim_agentx *a, aisim_lane *lane, uint32_t request, aisim_play
     const aisim_play_request *r = &lane->play->requests[request];
     for (uint32_t i = 0; i < r->out_edges; i++) {
         const aisim_play_edge *edge = &lane->play->edges[lane->play->out[r->out_first + i]];
-        aisim_node *target = &lane->nodes[edge->target];
-        if (edge->trigger != (uint8_t)trigger || target->state != AISIM_NODE_WAITING) {
+        aisim_turn *target = &lane->turns[edge->target];
+        if (edge->trigger != (uint8_t)trigger || target->state != AISIM_TURN_WAITING) {
             continue;
         }
         int64_t ready_ns =
@@ -199,7 +199,7 @@ static void fire(aisim_agentx *a, aisim_lane *lane, uint32_t request, aisim_play
 static void send(aisim_agentx *a, uint32_t index, uint32_t request)
 {
     aisim_lane *lane = &a->lanes[index];
-    lane->nodes[request].state = AISIM_NODE_SENT;
+    lane->turns[request].state = AISIM_TURN_SENT;
     lane->outstanding++;
     lane->record.issued++;
     a->outstanding++;
@@ -220,7 +220,7 @@ void aisim_lane_send_due(aisim_agentx *a, uint32_t index)
     while (true) {
         /* a dispatch edge without delay may add to what is due */
         while (lane->timers.len > 0 &&
-               lane->nodes[lane->timers.data[0]].ready_ns - lane->shift_ns <= a->now_ns) {
+               lane->turns[lane->timers.data[0]].ready_ns - lane->shift_ns <= a->now_ns) {
             uint32_t request = pop(lane, lane->timers.data, &lane->timers.len, ready_before);
             aisim_array_push(&lane->due, request);
             sift_up(lane, lane->due.data, lane->due.len - 1, node_before);
@@ -272,9 +272,9 @@ static void retire(aisim_agentx *a, aisim_lane *lane)
 static void skip_unsent(aisim_lane *lane)
 {
     for (uint32_t i = 0; i < lane->play->n_requests; i++) {
-        aisim_node *node = &lane->nodes[i];
-        if (node->state == AISIM_NODE_WAITING || node->state == AISIM_NODE_TIMER) {
-            node->state = AISIM_NODE_SKIPPED;
+        aisim_turn *node = &lane->turns[i];
+        if (node->state == AISIM_TURN_WAITING || node->state == AISIM_TURN_TIMER) {
+            node->state = AISIM_TURN_SKIPPED;
             lane->open--;
         }
     }
@@ -308,11 +308,11 @@ static void end_conversation(aisim_lane *lane, uint32_t conversation)
         const aisim_play_conversation *c = &play->conversations[list.data[at]];
         for (uint32_t i = 0; i < c->count; i++) {
             uint32_t request = play->conversation_requests[c->first + i];
-            aisim_node *node = &lane->nodes[request];
-            if (node->state != AISIM_NODE_WAITING && node->state != AISIM_NODE_TIMER) {
+            aisim_turn *node = &lane->turns[request];
+            if (node->state != AISIM_TURN_WAITING && node->state != AISIM_TURN_TIMER) {
                 continue;
             }
-            node->state = AISIM_NODE_SKIPPED;
+            node->state = AISIM_TURN_SKIPPED;
             lane->open--;
             const aisim_play_request *r = &play->requests[request];
             for (uint32_t e = 0; e < r->out_edges; e++) {
@@ -327,7 +327,7 @@ static void end_conversation(aisim_lane *lane, uint32_t conversation)
     /* timers of skipped requests leave the heaps; skipped requests release the others */
     uint32_t kept = 0;
     for (uint32_t i = 0; i < lane->timers.len; i++) {
-        if (lane->nodes[lane->timers.data[i]].state == AISIM_NODE_TIMER) {
+        if (lane->turns[lane->timers.data[i]].state == AISIM_TURN_TIMER) {
             lane->timers.data[kept++] = lane->timers.data[i];
             sift_up(lane, lane->timers.data, kept - 1, ready_before);
         }
@@ -335,7 +335,7 @@ static void end_conversation(aisim_lane *lane, uint32_t conversation)
     lane->timers.len = kept;
     kept = 0;
     for (uint32_t i = 0; i < lane->due.len; i++) {
-        if (lane->nodes[lane->due.data[i]].state == AISIM_NODE_TIMER) {
+        if (lane->turns[lane->due.data[i]].state == AISIM_TURN_TIMER) {
             lane->due.data[kept++] = lane->due.data[i];
             sift_up(lane, lane->due.data, kept - 1, node_before);
         }
@@ -347,7 +347,7 @@ static void end_conversation(aisim_lane *lane, uint32_t conversation)
 static void release_waiters(aisim_agentx *a, aisim_lane *lane, const bool *before)
 {
     for (uint32_t i = 0; i < lane->play->n_requests; i++) {
-        if (lane->nodes[i].state == AISIM_NODE_SKIPPED && !before[i]) {
+        if (lane->turns[i].state == AISIM_TURN_SKIPPED && !before[i]) {
             fire(a, lane, i, AISIM_TRIGGER_DISPATCH);
             fire(a, lane, i, AISIM_TRIGGER_COMPLETION);
         }
@@ -359,7 +359,7 @@ static void overflow(aisim_agentx *a, aisim_lane *lane, uint32_t request)
     uint32_t n = lane->play->n_requests;
     bool *before = aisim_alloc(n, sizeof *before);
     for (uint32_t i = 0; i < n; i++) {
-        before[i] = lane->nodes[i].state == AISIM_NODE_SKIPPED;
+        before[i] = lane->turns[i].state == AISIM_TURN_SKIPPED;
     }
     end_conversation(lane, lane->play->requests[request].conversation);
     release_waiters(a, lane, before);
@@ -384,8 +384,8 @@ void aisim_lane_terminal(aisim_agentx *a, uint32_t index, uint32_t request,
                          aisim_terminal_status status)
 {
     aisim_lane *lane = &a->lanes[index];
-    AISIM_ASSERT(lane->nodes[request].state == AISIM_NODE_SENT);
-    lane->nodes[request].state = AISIM_NODE_ENDED;
+    AISIM_ASSERT(lane->turns[request].state == AISIM_TURN_SENT);
+    lane->turns[request].state = AISIM_TURN_ENDED;
     lane->outstanding--;
     lane->open--;
     a->outstanding--;
@@ -427,7 +427,7 @@ void aisim_lane_close(aisim_agentx *a, uint32_t index)
 void aisim_lane_deinit(aisim_lane *lane)
 {
     aisim_agentx_snapshot_deinit(&lane->cut);
-    aisim_free(lane->nodes);
+    aisim_free(lane->turns);
     aisim_array_free(&lane->timers);
     aisim_array_free(&lane->due);
 }

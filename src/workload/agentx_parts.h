@@ -21,28 +21,28 @@
 #include "workload/agentx_snapshot.h"
 
 typedef enum {
-    AISIM_NODE_HISTORY, /* before the cut, or sent ahead: never executed */
-    AISIM_NODE_WAITING, /* an edge has not fired */
-    AISIM_NODE_TIMER,   /* waits for its ready time only */
-    AISIM_NODE_SENT,
-    AISIM_NODE_ENDED,
-    AISIM_NODE_SKIPPED /* will never be sent */
-} aisim_node_state;
+    AISIM_TURN_HISTORY, /* before the cut, or sent ahead: never executed */
+    AISIM_TURN_WAITING, /* an edge has not fired */
+    AISIM_TURN_TIMER,   /* waits for its ready time only */
+    AISIM_TURN_SENT,
+    AISIM_TURN_ENDED,
+    AISIM_TURN_SKIPPED /* will never be sent */
+} aisim_turn_state;
 
-typedef struct aisim_node {
+typedef struct aisim_turn {
     int64_t ready_ns; /* on the lane's unshifted clock */
     uint32_t waiting; /* live incoming edges that have not fired */
     uint32_t handle;  /* index, while sent */
-    uint8_t state;    /* aisim_node_state */
-} aisim_node;
+    uint8_t state;    /* aisim_turn_state */
+} aisim_turn;
 
 typedef struct aisim_lane {
     const aisim_play *play; /* NULL: no live play */
     aisim_agentx_play record;
     uint32_t record_index; /* in the list of plays */
     uint32_t settling;     /* group of its server work */
-    aisim_node *nodes;
-    uint32_t node_capacity;
+    aisim_turn *turns;
+    uint32_t turn_capacity;
     AISIM_ARRAY(uint32_t) timers; /* heap by (ready_ns, node) */
     AISIM_ARRAY(uint32_t) due;    /* heap by node: timers of this instant */
     int64_t shift_ns;

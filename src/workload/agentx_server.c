@@ -56,7 +56,7 @@ uint32_t aisim_agentx_send(aisim_agentx *a, uint32_t lane, uint32_t request,
                                             .phase = (uint8_t)phase,
                                             .live = true};
     if (profile) {
-        l->nodes[request].handle = index;
+        l->turns[request].handle = index;
         a->settlings.data[l->settling].unsettled++;
     } else {
         a->unsettled++;

@@ -174,8 +174,10 @@ static void append(aisim_line_reader *reader, const char *bytes, size_t n)
         reader->text = aisim_realloc(reader->text, capacity, 1);
         reader->capacity = capacity;
     }
-    memcpy(reader->text + reader->size, bytes, n);
-    reader->size += n;
+    if (n > 0) {
+        memcpy(reader->text + reader->size, bytes, n);
+        reader->size += n;
+    }
 }
 
 /* One raw line into text. @return false when the file had ended before it */

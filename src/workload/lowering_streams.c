@@ -92,9 +92,9 @@ static bool shares_an_id(const aisim_play *play, uint32_t a, uint32_t b)
     const aisim_play_request *x = &play->requests[a];
     const aisim_play_request *y = &play->requests[b];
     for (uint32_t i = 0; i < x->id_runs; i++) {
-        const aisim_play_ids *p = &play->ids[x->id_first + i];
+        const aisim_id_run *p = &play->ids[x->id_first + i];
         for (uint32_t j = 0; j < y->id_runs; j++) {
-            const aisim_play_ids *q = &play->ids[y->id_first + j];
+            const aisim_id_run *q = &play->ids[y->id_first + j];
             if (p->first < q->first + q->count && q->first < p->first + p->count) {
                 return true;
             }

@@ -27,8 +27,8 @@ uint64_t aisim_play_common_ids(const aisim_play *play, uint32_t a, uint32_t b)
 {
     const aisim_play_request *x = &play->requests[a];
     const aisim_play_request *y = &play->requests[b];
-    const aisim_play_ids *at = play->ids + x->id_first;
-    const aisim_play_ids *to = play->ids + y->id_first;
+    const aisim_id_run *at = play->ids + x->id_first;
+    const aisim_id_run *to = play->ids + y->id_first;
     uint32_t n = x->id_runs < y->id_runs ? x->id_runs : y->id_runs;
     uint64_t common = 0;
     for (uint32_t i = 0; i < n; i++) {

@@ -16,16 +16,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/map.h" /* AISIM_NONE */
+#include "aisim/content.h" /* aisim_id_run */
+#include "base/map.h"      /* AISIM_NONE */
 
 /** Two recorded times closer than this are the same time (traffic 1.6: eps = 1e-6 s). */
 #define AISIM_PLAY_EPSILON_NS INT64_C(1000)
-
-/** count consecutive block ids from first on. */
-typedef struct aisim_play_ids {
-    uint64_t first;
-    uint32_t count; /**< >= 1 */
-} aisim_play_ids;
 
 typedef enum { AISIM_TRIGGER_DISPATCH, AISIM_TRIGGER_COMPLETION } aisim_play_trigger;
 
@@ -93,7 +88,7 @@ typedef struct aisim_play {
     uint32_t *conversation_requests;
     aisim_play_scope *scopes;
     uint32_t n_scopes;
-    aisim_play_ids *ids;
+    aisim_id_run *ids;
     uint32_t n_ids;
     char **models; /**< labels of the recording */
     uint32_t n_models;

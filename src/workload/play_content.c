@@ -3,18 +3,19 @@
  * A child is found by (parent run, branch block, next id). While building, every run keeps its ids
  * in a growable list, because a later prompt may make it longer; at the end they are laid out one
  * behind another. Invariant: no run branches off at the end of another one, since what goes on
- * there goes into the run itself; except behind a shared run that has reached its limit. */
+ * there goes into the run itself; except behind a shared run, which holds prefixes only. */
 #include "workload/play_content.h"
 
 #include "base/array.h"
 
-typedef AISIM_ARRAY(aisim_play_ids) id_array;
+typedef AISIM_ARRAY(aisim_id_run) id_array;
 
 typedef struct growing_run {
     uint32_t parent;
     uint32_t start_blocks;
     uint32_t blocks;
-    uint32_t limit; /* block at which the run has to end; 0 = none, then it is not shared */
+    uint32_t entered; /* leading blocks that a request entered so far holds */
+    bool shared;      /* made of prefixes, complete before the first request is entered */
     id_array ids;
 } growing_run;
 
@@ -25,8 +26,8 @@ typedef struct builder {
 
 /* A place in a list of id runs. */
 typedef struct position {
-    const aisim_play_ids *at;
-    uint32_t offset; /* inside *at */
+    const aisim_id_run *at;
+    uint64_t offset; /* inside *at */
 } position;
 
 static uint64_t next_id(const position *p)
@@ -34,7 +35,7 @@ static uint64_t next_id(const position *p)
     return p->at->first + p->offset;
 }
 
-static void advance(position *p, uint32_t count)
+static void advance(position *p, uint64_t count)
 {
     p->offset += count;
     if (p->offset == p->at->count) {
@@ -48,27 +49,22 @@ static uint64_t child_key(uint32_t parent, uint32_t branch_blocks)
     return (uint64_t)parent << 32 | branch_blocks;
 }
 
-/* Appends up to `count` ids from p on to the run, moves p. @return ids taken */
-static uint32_t extend(growing_run *run, position *p, uint32_t count)
+/* Appends `count` ids from p on to the run. */
+static void extend(growing_run *run, position p, uint32_t count)
 {
-    if (run->limit > 0) {
-        uint32_t room = run->limit - (run->start_blocks + run->blocks);
-        count = room < count ? room : count;
-    }
     run->blocks += count;
-    for (uint32_t left = count; left > 0;) {
-        uint32_t step = p->at->count - p->offset;
+    for (uint64_t left = count; left > 0;) {
+        uint64_t step = p.at->count - p.offset;
         step = step < left ? step : left;
-        aisim_play_ids *last = run->ids.len > 0 ? &run->ids.data[run->ids.len - 1] : NULL;
-        if (last != NULL && last->first + last->count == next_id(p)) {
+        aisim_id_run *last = run->ids.len > 0 ? &run->ids.data[run->ids.len - 1] : NULL;
+        if (last != NULL && last->first + last->count == next_id(&p)) {
             last->count += step;
         } else {
-            aisim_array_push(&run->ids, (aisim_play_ids){.first = next_id(p), .count = step});
+            aisim_array_push(&run->ids, (aisim_id_run){.first = next_id(&p), .count = step});
         }
         left -= step;
-        advance(p, step);
+        advance(&p, step);
     }
-    return count;
 }
 
 /* Walks along the run while ids agree, at most `left` blocks; moves p. @return blocks passed */
@@ -78,11 +74,11 @@ static uint32_t follow(const growing_run *run, position *p, uint32_t left)
     position own = {.at = run->ids.data};
     uint32_t limit = left < run->blocks ? left : run->blocks;
     while (passed < limit && next_id(&own) == next_id(p)) {
-        uint32_t step = own.at->count - own.offset;
-        uint32_t other = p->at->count - p->offset;
+        uint64_t step = own.at->count - own.offset;
+        uint64_t other = p->at->count - p->offset;
         step = step < other ? step : other;
         step = step < limit - passed ? step : limit - passed;
-        passed += step;
+        passed += (uint32_t)step;
         advance(&own, step);
         advance(p, step);
     }
@@ -90,45 +86,64 @@ static uint32_t follow(const growing_run *run, position *p, uint32_t left)
 }
 
 /* The run that goes on with the next id behind (parent, block), opened if there is none. */
-static uint32_t child(builder *b, uint32_t parent, uint32_t block, uint32_t limit, uint64_t id)
+static uint32_t child(builder *b, uint32_t parent, uint32_t block, bool shared, uint64_t id)
 {
     uint32_t run = aisim_map_get(&b->children, child_key(parent, block), id);
     if (run == AISIM_NONE) {
         run = b->runs.len;
         aisim_map_set(&b->children, child_key(parent, block), id, run);
-        aisim_array_push(&b->runs, (growing_run){.parent = parent,
-                                                 .start_blocks = block,
-                                                 .limit = block < limit ? limit : 0});
+        aisim_array_push(&b->runs,
+                         (growing_run){.parent = parent, .start_blocks = block, .shared = shared});
     }
     return run;
 }
 
-/* Enters one list of n ids, n >= 1, of which the first `limit` are shared between instances.
- * @return the run of its last id; *matched = leading ids that were there before */
-static uint32_t enter(builder *b, const aisim_play_ids *ids, uint32_t n, uint32_t limit,
+/* Enters one list of n ids, n >= 1; `shared`: as a prefix that all instances have in common.
+ * @return the run of its last id; *matched = leading ids that an earlier request held */
+static uint32_t enter(builder *b, const aisim_id_run *ids, uint32_t n, bool shared,
                       uint32_t *matched)
 {
     position p = {.at = ids};
     uint32_t done = 0;
     uint32_t parent = AISIM_NONE;
     bool known = true;
+    *matched = 0;
     while (true) {
-        uint32_t index = child(b, parent, done, limit, next_id(&p));
+        uint32_t index = child(b, parent, done, shared, next_id(&p));
         growing_run *run = &b->runs.data[index];
         uint32_t passed = follow(run, &p, n - done);
-        done += passed;
         if (known) {
-            *matched = done;
+            *matched += passed < run->entered ? passed : run->entered;
+            known = passed <= run->entered;
         }
-        if (done < n && passed == run->blocks) {
-            uint32_t taken = extend(run, &p, n - done);
-            known = known && taken == 0;
-            done += taken;
+        if (passed < n - done && passed == run->blocks && (shared || !run->shared)) {
+            extend(run, p, n - done - passed);
+            known = false;
+            passed = n - done;
         }
+        if (!shared && passed > run->entered) {
+            run->entered = passed;
+        }
+        done += passed;
         if (done == n) {
             return index;
         }
         parent = index;
+    }
+}
+
+/* traffic 2.1, after_system: the blocks that lie wholly in the prefix of tools and system prompt.
+ */
+static void enter_prefixes(builder *b, const aisim_play *play)
+{
+    for (uint32_t i = 0; i < play->n_requests; i++) {
+        uint64_t prefix = aisim_play_prefix_tokens(play, i) / play->block_size;
+        uint32_t known = aisim_play_known_blocks(play, i);
+        uint32_t n = prefix < known ? (uint32_t)prefix : known;
+        uint32_t matched;
+        if (n > 0) {
+            enter(b, play->ids + play->requests[i].id_first, n, true, &matched);
+        }
     }
 }
 
@@ -148,7 +163,7 @@ static void lay_out(builder *b, uint32_t block_size, aisim_play_content *out)
                                            .id_runs = run->ids.len,
                                            .start_tokens = (uint64_t)run->start_blocks * block_size,
                                            .length_tokens = (uint64_t)run->blocks * block_size,
-                                           .shared = run->limit > 0};
+                                           .shared = run->shared};
         memcpy(out->ids + used, run->ids.data, run->ids.len * sizeof *out->ids);
         used += run->ids.len;
         aisim_array_free(&run->ids);
@@ -160,14 +175,15 @@ void aisim_play_content_build(const aisim_play *play, bool after_system, aisim_p
     *out = (aisim_play_content){.n_requests = play->n_requests};
     out->requests = aisim_alloc(play->n_requests, sizeof *out->requests);
     builder b = {0};
+    if (after_system) {
+        enter_prefixes(&b, play);
+    }
     for (uint32_t i = 0; i < play->n_requests; i++) {
         uint32_t known = aisim_play_known_blocks(play, i);
         uint32_t matched = 0;
         uint32_t run = AISIM_NONE;
         if (known > 0) {
-            uint64_t prefix = aisim_play_prefix_tokens(play, i) / play->block_size;
-            uint32_t limit = after_system ? (uint32_t)prefix : 0;
-            run = enter(&b, play->ids + play->requests[i].id_first, known, limit, &matched);
+            run = enter(&b, play->ids + play->requests[i].id_first, known, false, &matched);
         }
         out->requests[i] =
             (aisim_content_request){.run = run,

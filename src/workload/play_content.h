@@ -41,7 +41,7 @@ typedef struct aisim_play_content {
     uint32_t n_runs;
     aisim_content_request *requests; /**< one per request of the play */
     uint32_t n_requests;
-    aisim_play_ids *ids;
+    aisim_id_run *ids;
     uint32_t n_ids;
 } aisim_play_content;
 

@@ -14,21 +14,21 @@ typedef struct reader {
     aisim_weka_cursor at;
     AISIM_ARRAY(aisim_weka_request) requests;
     AISIM_ARRAY(aisim_weka_group) groups;
-    AISIM_ARRAY(aisim_play_ids) ids;
+    AISIM_ARRAY(aisim_id_run) ids;
     AISIM_ARRAY(char *) models;
 } reader;
 
 /* Appends count ids from first on to the list that starts at run `from`, keeping it canonical. */
-static void add_ids(reader *in, uint32_t from, uint64_t first, uint32_t count)
+static void add_ids(reader *in, uint32_t from, uint64_t first, uint64_t count)
 {
     if (in->ids.len > from) {
-        aisim_play_ids *last = &in->ids.data[in->ids.len - 1];
+        aisim_id_run *last = &in->ids.data[in->ids.len - 1];
         if (last->first + last->count == first) {
             last->count += count;
             return;
         }
     }
-    aisim_array_push(&in->ids, (aisim_play_ids){.first = first, .count = count});
+    aisim_array_push(&in->ids, (aisim_id_run){.first = first, .count = count});
 }
 
 static aisim_status get_ids(reader *in, const json_t *object, aisim_weka_request *request)
@@ -68,7 +68,7 @@ static aisim_status get_ids(reader *in, const json_t *object, aisim_weka_request
             return aisim_weka_fail(at, AISIM_ERANGE, "'%s' holds more than %" PRId64 " block ids",
                                    key, AISIM_WEKA_MAX_COUNT);
         }
-        add_ids(in, request->id_first, (uint64_t)first, (uint32_t)count);
+        add_ids(in, request->id_first, (uint64_t)first, (uint64_t)count);
     }
     request->id_runs = in->ids.len - request->id_first;
     request->id_count = (uint32_t)total;

@@ -48,7 +48,7 @@ typedef struct aisim_weka_play {
     uint32_t n_requests;          /**< >= 1 */
     aisim_weka_group *groups;
     uint32_t n_groups;
-    aisim_play_ids *ids;
+    aisim_id_run *ids;
     uint32_t n_ids;
     char **models;
     uint32_t n_models;

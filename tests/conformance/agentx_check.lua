@@ -1,8 +1,8 @@
---- Compares agentx_driver and weka_dump with the vectors of traffic 1 and 2.
+--- Compares agentx_driver, weka_cut and weka_dump with the vectors of traffic 1 and 2.
 --
 --     lua5.4 tests/conformance/agentx_check.lua TOOLS_DIR SHARED_DIR
 --
--- TOOLS_DIR holds the two programs, SHARED_DIR vectors/ and data/. One line per vector,
+-- TOOLS_DIR holds the three programs, SHARED_DIR vectors/ and data/. One line per vector,
 -- `ok|FAIL file name`, the first difference after a FAIL; the last line counts. Without
 -- SHARED_DIR/vectors the check says so and ends with success.
 local cjson = require "cjson"
@@ -70,7 +70,9 @@ end
 
 local function as_set(list)
   local keyed = {}
-  for i, row in ipairs(list) do keyed[i] = cjson.encode { row[1], row[2], row[3], row[4] + 0.0, row[5] } end
+  for i, row in ipairs(list) do
+    keyed[i] = cjson.encode { row[1], row[2], row[3], row[4] + 0.0, row[5] }
+  end
   table.sort(keyed)
   return keyed
 end
@@ -94,7 +96,8 @@ local function check_vector(vector, got)
     return nil
   end
   if got.refused then return "refused: " .. got.error end
-  for _, key in ipairs { "failed", "dispatch", "phases", "shifts", "plays", "counts", "observation", "shared_blocks" } do
+  for _, key in ipairs { "failed", "dispatch", "phases", "shifts", "plays", "counts", "observation",
+    "shared_blocks" } do
     if expect[key] ~= nil then
       local problem = difference(expect[key], got[key], key)
       if problem then return problem end
@@ -132,7 +135,7 @@ end
 local function check_cuts(path)
   local file = cjson.decode(assert(read(path)))
   local got = {}
-  for _, line in ipairs(lines_of(quote(tools .. "/agentx_driver") .. " --cut "
+  for _, line in ipairs(lines_of(quote(tools .. "/weka_cut") .. " "
       .. quote(shared .. "/data/traces/weka/weka-16plays.jsonl"))) do
     got[("%s %g"):format(line.id, line.fraction)] = line
   end

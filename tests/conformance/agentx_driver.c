@@ -1,7 +1,6 @@
 /* agentx_driver.c - runs the AgentX client on a stub server, for vectors/agentx_replay.json.
  *
- *     agentx_driver FILE          one JSON line per vector of kind "agentx": what the client did
- *     agentx_driver --cut FILE... one JSON line per play and fraction 0.25, 0.5, 0.75: the cut
+ *     agentx_driver FILE      one JSON line per vector of kind "agentx": what the client did
  *
  * The stub answers after a fixed time, without queue or cache, as vectors/README.md describes.
  * Nothing of the replay is decided here: agentx_check.lua compares the lines with the file. */
@@ -15,7 +14,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "workload/agentx.h"
-#include "workload/agentx_snapshot.h"
 #include "workload/corpus.h"
 #include "workload/play_content.h"
 
@@ -472,78 +470,10 @@ static void run_vector(const json_t *vector)
     aisim_array_free(&s.sent);
 }
 
-/* ---- --cut ------------------------------------------------------------------------------------
- */
-
-static void print_cut(const aisim_play *play, double fraction)
-{
-    aisim_agentx_snapshot cut;
-    aisim_error err = {0};
-    int64_t t_star_ns = aisim_agentx_t_star_ns(play, fraction);
-    aisim_agentx_snapshot_cut(play, t_star_ns, &cut, &err);
-    json_int_t live_edges = 0;
-    json_t *primers = json_array();
-    json_t *free_requests = json_array();
-    char name[48];
-    for (uint32_t i = 0; i < cut.n_primers; i++) {
-        uint32_t r = cut.primers[i];
-        json_array_append_new(
-            primers, json_pack("{s:s,s:I}", "id", aisim_play_request_name(play, r, name),
-                               "input_tokens", (json_int_t)play->requests[r].input_tokens));
-    }
-    for (uint32_t i = 0; i < play->n_requests; i++) {
-        if (cut.history[i]) {
-            continue;
-        }
-        uint32_t live = aisim_agentx_live_edges(play, &cut, i);
-        live_edges += live;
-        if (live == 0) {
-            int64_t delay_ns = aisim_agentx_remaining_ns(play, &cut, i, true);
-            json_array_append_new(free_requests, json_pack("{s:s,s:o}", "id",
-                                                           aisim_play_request_name(play, i, name),
-                                                           "delay_ms", ms(delay_ns)));
-        }
-    }
-    json_t *out = json_pack(
-        "{s:s,s:f,s:f,s:I,s:I,s:I,s:I,s:o,s:o}", "id", play->id, "fraction", fraction, "t_star_s",
-        aisim_s_from_ns(t_star_ns), "history", (json_int_t)(play->n_requests - cut.retained),
-        "retained", (json_int_t)cut.retained, "crossing", (json_int_t)cut.crossing, "live_edges",
-        live_edges, "primers", primers, "initially_free", free_requests);
-    char *line = json_dumps(out, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    puts(line);
-    free(line);
-    json_decref(out);
-    aisim_agentx_snapshot_deinit(&cut);
-}
-
-static int cut_files(const char *const *paths, uint32_t n)
-{
-    aisim_error err = {0};
-    aisim_corpus *corpus = aisim_corpus_new(NULL);
-    aisim_status status = aisim_corpus_add_paths(corpus, paths, n, &err);
-    if (status == AISIM_OK) {
-        status = aisim_corpus_finish(corpus, &err);
-    }
-    for (uint32_t i = 0; status == AISIM_OK && i < corpus->n_plays; i++) {
-        for (int quarter = 1; quarter <= 3; quarter++) {
-            print_cut(&corpus->plays[i], quarter / 4.0);
-        }
-    }
-    if (status != AISIM_OK) {
-        char text[2048];
-        fprintf(stderr, "agentx_driver: %s\n", aisim_error_format(&err, text, sizeof text));
-    }
-    aisim_corpus_free(corpus);
-    return status == AISIM_OK ? 0 : 1;
-}
-
 int main(int argc, char **argv)
 {
-    if (argc >= 3 && strcmp(argv[1], "--cut") == 0) {
-        return cut_files((const char *const *)argv + 2, (uint32_t)(argc - 2));
-    }
     if (argc != 2) {
-        fprintf(stderr, "usage: agentx_driver FILE | agentx_driver --cut FILE...\n");
+        fprintf(stderr, "usage: agentx_driver FILE\n");
         return 2;
     }
     json_error_t problem;

@@ -5,5 +5,5 @@ const aisim_pass_shape *engine_shape(const twin *engine);
 
 const aisim_pass_shape *engine_shape(const twin *engine)
 {
-    return &engine->rank.shape;
+    return &aisim_rank_batch(&engine->rank, engine->rank.current)->shape;
 }

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "engine_internal.h"
 #include "sched/plan.h"
+#include "sched/split.h"
 
 const char *twin_reason_name(twin_reason reason)
 {
@@ -46,6 +47,19 @@ static uint32_t serial_of(const twin *t, const aisim_request *r)
     return (uint32_t)r->cookie;
 }
 
+/* Blocks that a record of recurrent state holds: working, previous, held. */
+static uint32_t state_blocks(const twin *t, uint32_t recurrent)
+{
+    const aisim_recurrent *s = &t->rank.recurrents.slots.data[recurrent];
+    const aisim_extent *extents = t->rank.pool.extents.slots.data;
+    uint32_t n = t->rank.config.kv.state_blocks;
+    n += s->previous.extent != AISIM_NONE ? extents[s->previous.extent].count : 0;
+    for (uint32_t i = 0; i < s->n_held; i++) {
+        n += extents[s->held[i]].count;
+    }
+    return n;
+}
+
 /* Brings a row up to date with its live request. */
 static void refresh(twin *t, uint32_t serial)
 {
@@ -56,10 +70,13 @@ static void refresh(twin *t, uint32_t serial)
     }
     twin_view *v = &w->view;
     v->ordinal = r->ordinal;
-    v->status = r->state == AISIM_REQ_RUNNING     ? TWIN_RUNNING
-                : r->state == AISIM_REQ_PREEMPTED ? TWIN_PREEMPTED
-                : r->state == AISIM_REQ_DONE      ? TWIN_FINISHED
-                                                  : TWIN_WAITING;
+    static const twin_status statuses[] = {
+        [AISIM_REQ_CREATED] = TWIN_WAITING,   [AISIM_REQ_WAITING] = TWIN_WAITING,
+        [AISIM_REQ_RUNNING] = TWIN_RUNNING,   [AISIM_REQ_PREEMPTED] = TWIN_PREEMPTED,
+        [AISIM_REQ_SKIPPED] = TWIN_WAITING,   [AISIM_REQ_PENDING] = TWIN_PENDING,
+        [AISIM_REQ_RESERVED] = TWIN_RESERVED, [AISIM_REQ_HELD] = TWIN_HELD,
+        [AISIM_REQ_DONE] = TWIN_FINISHED};
+    v->status = statuses[r->state];
     v->reason = reason_of(r->end);
     v->generated = r->generated;
     v->known = aisim_known(r);
@@ -69,6 +86,18 @@ static void refresh(twin *t, uint32_t serial)
     v->opaque = r->lease.opaque;
     v->published = r->lease.published;
     v->preemptions = r->preemptions;
+    v->drafts = r->drafts;
+    v->placeholders = v->state_blocks = 0;
+    if (r->state == AISIM_REQ_RESERVED) {
+        v->missing = aisim_rank_missing(&t->rank, w->slot);
+    }
+    if (r->state == AISIM_REQ_RUNNING) {
+        const aisim_running *running = &t->rank.running.data[r->position];
+        v->placeholders = running->placeholders;
+        if (running->recurrent != AISIM_NONE) {
+            v->state_blocks = state_blocks(t, running->recurrent);
+        }
+    }
     v->readmit_reused = w->readmit.data;
     v->n_readmit = w->readmit.len;
 }
@@ -83,14 +112,30 @@ static void on_ended(void *context, uint32_t slot)
     aisim_requests_give(&t->engine.requests, slot);
 }
 
+static void on_held(void *context, uint32_t slot)
+{
+    twin *t = context;
+    const aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
+    aisim_array_push(&t->finished,
+                     (twin_pair){t->rows.data[serial_of(t, r)].view.id, reason_of(r->end)});
+}
+
 static void on_event(void *context, const aisim_event *event)
 {
     twin *t = context;
     uint32_t serial = event->request == NULL ? 0 : serial_of(t, event->request);
     uint32_t id = event->request == NULL ? 0 : t->rows.data[serial].view.id;
-    if (event->type == AISIM_EV_TOKENS) {
-        twin_emitted e = {.id = id, .serial = serial, .tokens = event->u.tokens.n};
+    if (event->type == AISIM_EV_VERIFY) {
+        t->verified = event->u.verify.drafted;
+        t->accepted = event->u.verify.accepted;
+    } else if (event->type == AISIM_EV_TOKENS) {
+        twin_emitted e = {.id = id,
+                          .serial = serial,
+                          .tokens = event->u.tokens.n,
+                          .accepted = t->accepted,
+                          .verified = t->verified};
         aisim_array_push(&t->emitted, e);
+        t->accepted = t->verified = 0;
     } else if (event->type == AISIM_EV_FINISH || event->type == AISIM_EV_REJECT) {
         aisim_array_push(&t->finished, (twin_pair){id, reason_of(event->request->end)});
     }
@@ -99,18 +144,21 @@ static void on_event(void *context, const aisim_event *event)
 twin *twin_new(const aisim_rank_config *config, uint32_t rank)
 {
     twin *t = aisim_alloc_zero(1, sizeof *t);
-    (void)rank;
     t->engine.content = aisim_content_new();
     aisim_requests_init(&t->engine.requests);
     t->engine.ended = on_ended;
+    t->engine.held = on_held;
     t->engine.context = t;
     t->engine.observers.n = 1;
     t->engine.observers.list[0] =
         (aisim_observer){AISIM_EV_BIT(AISIM_EV_TOKENS) | AISIM_EV_BIT(AISIM_EV_FINISH) |
-                             AISIM_EV_BIT(AISIM_EV_REJECT) | AISIM_EV_BIT(AISIM_EV_KV_STORE),
+                             AISIM_EV_BIT(AISIM_EV_REJECT) | AISIM_EV_BIT(AISIM_EV_VERIFY) |
+                             AISIM_EV_BIT(AISIM_EV_KV_STORE),
                          t, on_event};
     aisim_observers_update(&t->engine.observers);
     aisim_rank_init(&t->rank, &t->engine, 0, config);
+    aisim_rank_set_index_in_worker(&t->rank, rank);
+    t->rank.pool.tracing = true;
     return t;
 }
 
@@ -121,6 +169,10 @@ void twin_free(twin *t)
     }
     aisim_array_free(&t->parts);
     aisim_array_free(&t->hashes);
+    for (uint32_t i = 0; i < t->copies.len; i++) {
+        aisim_array_free(&t->copies.data[i].by);
+    }
+    aisim_array_free(&t->copies);
     for (uint32_t i = 0; i < t->rows.len; i++) {
         aisim_array_free(&t->rows.data[i].readmit);
     }
@@ -143,6 +195,7 @@ void twin_free(twin *t)
     aisim_array_free(&t->names);
     aisim_array_free(&t->events);
     aisim_array_free(&t->serials);
+    aisim_array_free(&t->batches);
     aisim_free(t);
 }
 
@@ -166,13 +219,11 @@ static aisim_node append_tokens(twin *t, aisim_node at, const uint64_t *tokens, 
     return node;
 }
 
-uint32_t twin_submit(twin *t, const twin_submit_args *args)
+/* A record with its content; in no queue yet. AISIM_NONE when the id is live (E-T4). */
+static uint32_t create(twin *t, const twin_submit_args *args)
 {
     if (aisim_map_get(&t->live, args->id, 0) != AISIM_NONE) {
-        return TWIN_NONE; /* E-T4 */
-    }
-    if (args->hold || args->blocked) {
-        return TWIN_NONE; /* not in the product yet */
+        return AISIM_NONE;
     }
     aisim_node node = aisim_content_namespace(t->engine.content, args->salt);
     aisim_array_push(&t->held, node.run);
@@ -190,7 +241,8 @@ uint32_t twin_submit(twin *t, const twin_submit_args *args)
     r->priority = (int32_t)args->priority;
     r->cookie = t->rows.len;
     r->arrival_ns = r->waiting_since_ns = t->now_ns;
-    r->flags = args->no_read ? AISIM_REQF_NO_READ : 0;
+    r->flags =
+        (uint8_t)((args->no_read ? AISIM_REQF_NO_READ : 0) | (args->hold ? AISIM_REQF_HOLD : 0));
     engine_row w = {.slot = slot, .generation = r->generation};
     w.view.id = args->id;
     w.view.serial = t->rows.len;
@@ -199,37 +251,104 @@ uint32_t twin_submit(twin *t, const twin_submit_args *args)
     w.view.reused = TWIN_NONE;
     aisim_array_push(&t->rows, w);
     aisim_map_set(&t->live, args->id, 0, w.view.serial);
-    aisim_rank_submit(&t->rank, slot);
-    return w.view.serial;
+    return slot;
+}
+
+uint32_t twin_submit(twin *t, const twin_submit_args *args)
+{
+    uint32_t slot = create(t, args);
+    if (slot == AISIM_NONE) {
+        return TWIN_NONE;
+    }
+    if (args->blocked) {
+        aisim_rank_submit_blocked(&t->rank, slot);
+    } else {
+        aisim_rank_submit(&t->rank, slot);
+    }
+    return t->rows.len - 1;
+}
+
+static uint32_t live_slot(const twin *t, uint32_t id)
+{
+    uint32_t serial = aisim_map_get(&t->live, id, 0);
+    return serial == AISIM_NONE ? AISIM_NONE : t->rows.data[serial].slot;
 }
 
 bool twin_cancel(twin *t, uint32_t id)
 {
-    uint32_t serial = aisim_map_get(&t->live, id, 0);
-    if (serial == AISIM_NONE) {
+    uint32_t slot = live_slot(t, id);
+    if (slot == AISIM_NONE) {
         return false;
     }
-    uint32_t slot = t->rows.data[serial].slot;
+    aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
+    if (r->state != AISIM_REQ_HELD) {
+        r->end = AISIM_END_CANCELLED;
+    }
     aisim_rank_cancel(&t->rank, slot);
-    aisim_lease_release(&t->rank.pool, &aisim_requests_at(&t->engine.requests, slot)->lease,
-                        AISIM_NONE); /* of the lease vectors: allocated without running */
-    aisim_requests_at(&t->engine.requests, slot)->end = AISIM_END_CANCELLED;
     on_ended(t, slot);
     return true;
+}
+
+bool twin_unblock(twin *t, uint32_t id)
+{
+    uint32_t slot = live_slot(t, id);
+    if (slot == AISIM_NONE ||
+        aisim_requests_at(&t->engine.requests, slot)->state != AISIM_REQ_SKIPPED) {
+        return false;
+    }
+    aisim_rank_unblock(&t->rank, slot);
+    return true;
+}
+
+bool twin_reserve(twin *t, const twin_submit_args *args)
+{
+    uint32_t slot = create(t, args);
+    if (slot == AISIM_NONE) {
+        return false;
+    }
+    if (!aisim_rank_reserve(&t->rank, slot)) {
+        aisim_map_remove(&t->live, args->id, 0);
+        aisim_requests_give(&t->engine.requests, slot);
+        t->rows.len--;
+        return false;
+    }
+    return true;
+}
+
+bool twin_activate(twin *t, uint32_t id)
+{
+    uint32_t slot = live_slot(t, id);
+    return slot != AISIM_NONE && aisim_rank_activate(&t->rank, slot);
+}
+
+bool twin_release_source(twin *t, uint32_t id)
+{
+    uint32_t slot = live_slot(t, id);
+    if (slot == AISIM_NONE || !aisim_rank_release_source(&t->rank, slot)) {
+        return false;
+    }
+    on_ended(t, slot);
+    return true;
+}
+
+void twin_set_external(twin *t, uint32_t matched)
+{
+    t->rank.connector_tokens = matched;
 }
 
 /* ---- names of blocks ----------------------------------------------------------------------------
  */
 
-static twin_name name_of(twin *t, uint32_t run, uint32_t block, uint32_t publisher)
+static uint32_t identity_of(twin *t, uint32_t run, uint32_t block, uint32_t publisher)
 {
     uint32_t at = aisim_map_get(&t->publishers, run, block);
     if (at == AISIM_NONE) {
         at = t->names_ever.len;
         aisim_array_push(&t->names_ever, (twin_name){publisher, block});
+        aisim_array_push(&t->copies, (engine_copies){0});
         aisim_map_set(&t->publishers, run, block, at);
     }
-    return t->names_ever.data[at];
+    return at;
 }
 
 /* The run of the block before `block` on the path of `run`. */
@@ -242,6 +361,48 @@ static uint32_t run_before(const twin *t, uint32_t run, uint32_t block)
     return run;
 }
 
+/* A copy went: @return who had published it. */
+static uint32_t remove_copy(twin *t, uint32_t identity, uint32_t age)
+{
+    engine_copies *copies = &t->copies.data[identity];
+    AISIM_CHECK(age < copies->by.len);
+    uint32_t by = copies->by.data[age];
+    aisim_array_remove(&copies->by, age);
+    return by;
+}
+
+static void begin_event(twin *t, const aisim_kv_log_entry *e, bool stored)
+{
+    twin_event made = {.stored = stored, .first = t->names.len};
+    if (stored && e->first > 0) {
+        made.has_parent = true;
+        uint32_t parent = run_before(t, e->run, e->first);
+        made.parent = t->names_ever.data[identity_of(t, parent, e->first - 1, TWIN_NONE)];
+    }
+    aisim_array_push(&t->events, made);
+}
+
+static void read_block(twin *t, const aisim_kv_log_entry *e, uint32_t block, uint32_t publisher)
+{
+    if (e->kind == AISIM_KV_EVICTED && e->how == AISIM_GONE_OTHER) {
+        aisim_array_push(&t->evicted, (twin_name){TWIN_NONE, TWIN_NONE});
+        return;
+    }
+    uint32_t identity = identity_of(t, e->run, block, publisher);
+    if (e->kind == AISIM_KV_STORED || e->kind == AISIM_KV_COPIED) {
+        aisim_array_push(&t->copies.data[identity].by, publisher);
+    } else {
+        uint32_t by = remove_copy(t, identity, e->age);
+        if (e->kind == AISIM_KV_EVICTED) {
+            aisim_array_push(&t->evicted, (twin_name){by, block});
+        }
+    }
+    if (e->kind == AISIM_KV_STORED || (e->kind == AISIM_KV_EVICTED && e->how == AISIM_GONE_LAST)) {
+        aisim_array_push(&t->names, t->names_ever.data[identity]);
+        t->events.data[t->events.len - 1].len++;
+    }
+}
+
 static void read_log(twin *t)
 {
     const aisim_block_pool *pool = &t->rank.pool;
@@ -249,33 +410,22 @@ static void read_log(twin *t)
     for (uint32_t i = 0; i < pool->log.len; i++) {
         const aisim_kv_log_entry *e = &pool->log.data[i];
         bool stored = e->kind == AISIM_KV_STORED;
+        bool told = stored || e->kind == AISIM_KV_EVICTED;
         uint32_t publisher = TWIN_NONE;
-        if (stored) {
+        if (e->owner != AISIM_NONE) {
             const aisim_request *r = aisim_requests_at(&t->engine.requests, e->owner);
             publisher = t->rows.data[serial_of(t, r)].view.id;
         }
-        if (e->event != event) {
-            twin_event made = {.stored = stored, .first = t->names.len};
-            if (stored && e->first > 0) {
-                made.has_parent = true;
-                made.parent = name_of(t, run_before(t, e->run, e->first), e->first - 1, publisher);
-            }
-            aisim_array_push(&t->events, made);
+        if (told && e->event != event) {
+            begin_event(t, e, stored);
             event = e->event;
         }
         for (uint32_t j = 0; j < e->count; j++) {
-            uint32_t block = stored ? e->first + j : e->first + e->count - 1 - j;
-            twin_name name = name_of(t, e->run, block, publisher);
-            if (!stored) {
-                aisim_array_push(&t->evicted, name);
-            }
-            if (stored || e->last_copy) {
-                aisim_array_push(&t->names, name);
-                t->events.data[t->events.len - 1].len++;
-            }
+            bool up = stored || e->kind == AISIM_KV_COPIED;
+            read_block(t, e, up ? e->first + j : e->first + e->count - 1 - j, publisher);
         }
-        if (t->events.data[t->events.len - 1].len == 0 &&
-            (i + 1 == pool->log.len || pool->log.data[i + 1].event != event)) {
+        bool last = i + 1 == pool->log.len || pool->log.data[i + 1].event != event;
+        if (told && last && t->events.data[t->events.len - 1].len == 0) {
             t->events.len--; /* only further copies went: nobody hears of it */
         }
     }
@@ -284,39 +434,39 @@ static void read_log(twin *t)
 /* ---- passes -------------------------------------------------------------------------------------
  */
 
-static void read_items(twin *t)
+static void read_items(twin *t, const aisim_batch *batch)
 {
-    for (uint32_t i = 0; i < t->rank.plan.len; i++) {
-        const aisim_plan_entry *p = &t->rank.plan.data[i];
+    for (uint32_t i = 0; i < batch->plan.len; i++) {
+        const aisim_plan_entry *p = &batch->plan.data[i];
         const aisim_request *r = aisim_requests_at(&t->engine.requests, p->slot);
         const engine_row *w = &t->rows.data[serial_of(t, r)];
+        if (p->undone) {
+            continue;
+        }
+        uint32_t end = p->before + p->tokens, real = end < p->known ? end : p->known;
+        uint32_t prompt = r->prompt_tokens;
         twin_item item = {.id = w->view.id,
                           .serial = w->view.serial,
                           .tokens = p->tokens,
-                          .known = aisim_known(r)};
-        for (uint32_t j = 0; j < t->rank.decisions.len; j++) {
-            const aisim_decision *d = &t->rank.decisions.data[j];
-            if (d->slot == p->slot && d->kind == AISIM_DECIDED_ADMIT) {
-                item.admitted = true;
-                item.reused = d->tokens;
-            }
-        }
-        if (p->tokens == 0 && !item.admitted) {
-            continue; /* undone */
-        }
-        uint32_t after = p->before + p->tokens;
-        item.prefix = p->before < r->prompt_tokens ? p->before : r->prompt_tokens;
-        uint32_t upto = after < r->prompt_tokens ? after : r->prompt_tokens;
-        item.chunk = upto > p->before ? upto - p->before : 0;
-        item.generated = p->tokens - item.chunk;
+                          .prefix = p->before < prompt ? p->before : prompt,
+                          .known = p->known,
+                          .slots = p->slots,
+                          .drafts = p->drafts,
+                          .admitted = p->admitted,
+                          .reused = p->reused};
+        item.chunk = (real < prompt ? real : prompt) - item.prefix;
+        item.generated = real - (p->before < real ? p->before : real) - item.chunk;
+        uint32_t again = p->before > prompt ? p->before : prompt;
+        uint32_t high = real < r->computed_high ? real : r->computed_high;
+        item.recomputed = high > again ? high - again : 0;
         aisim_array_push(&t->items, item);
     }
 }
 
-static void read_decisions(twin *t)
+static void read_decisions(twin *t, const aisim_batch *batch)
 {
-    for (uint32_t i = 0; i < t->rank.decisions.len; i++) {
-        const aisim_decision *d = &t->rank.decisions.data[i];
+    for (uint32_t i = 0; i < batch->decisions.len; i++) {
+        const aisim_decision *d = &batch->decisions.data[i];
         const aisim_request *r = aisim_requests_at(&t->engine.requests, d->slot);
         engine_row *w = &t->rows.data[serial_of(t, r)];
         if (d->kind == AISIM_DECIDED_PREEMPT) {
@@ -325,9 +475,11 @@ static void read_decisions(twin *t)
         } else if (d->kind == AISIM_DECIDED_ADMIT) {
             if (w->view.reused == TWIN_NONE) {
                 w->view.reused = d->tokens;
-                t->lookups++;
-                t->lookup_tokens += r->prompt_tokens;
-                t->hit_tokens += d->tokens;
+                if (t->rank.config.kv.prefix_caching) {
+                    t->lookups++;
+                    t->lookup_tokens += r->prompt_tokens + r->generated;
+                    t->hit_tokens += d->tokens > t->rank.connector_tokens ? d->tokens : 0;
+                }
             } else {
                 aisim_array_push(&w->readmit, d->tokens);
             }
@@ -335,33 +487,53 @@ static void read_decisions(twin *t)
     }
 }
 
-uint32_t twin_plan(twin *t, bool defer_prefill)
+static void clear_record(twin *t)
 {
     t->items.len = t->preempted.len = t->finished.len = 0;
     t->emitted.len = t->evicted.len = t->names.len = t->events.len = 0;
+}
+
+/* Batches of the record count from 0; the engine has slots, and none for a plan in vain. */
+uint32_t twin_plan(twin *t, bool defer_prefill)
+{
+    clear_record(t);
     t->rank.blocked = false;
-    t->planned = aisim_rank_ready(&t->rank) && aisim_rank_plan(&t->rank, t->now_ns, defer_prefill);
+    uint32_t batch = aisim_rank_plan(&t->rank, t->now_ns, defer_prefill);
     t->record.pass++;
-    t->record.batch = (uint32_t)t->record.pass;
+    t->record.batch = t->batches.len;
     t->record.deferred = defer_prefill;
-    t->record.changed = t->planned;
+    t->record.changed = batch != AISIM_NONE;
     t->record.budget_left = t->rank.budget_left;
-    if (t->planned) {
-        read_items(t);
-        read_decisions(t);
-        read_log(t);
+    aisim_array_push(&t->batches, batch);
+    if (batch != AISIM_NONE) {
+        read_items(t, aisim_rank_batch(&t->rank, batch));
+        read_decisions(t, aisim_rank_batch(&t->rank, batch));
     }
+    read_log(t);
+    t->rank.pool.log.len = 0;
     return t->record.batch;
 }
 
-void twin_complete(twin *t, uint32_t batch, const twin_result *results, uint32_t n)
+void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t n)
 {
-    AISIM_CHECK(batch == t->record.batch && results == NULL && n == 0);
+    AISIM_CHECK(index < t->batches.len);
+    uint32_t batch = t->batches.data[index];
+    t->finished.len = t->emitted.len = 0;
     t->now_ns++;
-    if (t->planned) {
-        aisim_rank_complete(&t->rank, t->now_ns);
+    if (batch == AISIM_NONE) {
+        return;
     }
-    t->planned = false;
+    aisim_result *own = aisim_alloc(n + 1, sizeof *own);
+    for (uint32_t i = 0; i < n; i++) {
+        own[i] = (aisim_result){t->rows.data[results[i].serial].slot, results[i].tokens,
+                                results[i].drafts == TWIN_NONE ? AISIM_NONE : results[i].drafts};
+        for (uint32_t j = 0; results[i].ids != NULL && j < results[i].tokens; j++) {
+            t->given = true; /* tokens that the content did not plan: lengths agree, hits may not */
+        }
+    }
+    aisim_rank_complete(&t->rank, batch, t->now_ns, results == NULL ? NULL : own, n);
+    t->rank.pool.log.len = 0;
+    aisim_free(own);
 }
 
 void twin_pass(twin *t, bool defer_prefill)
@@ -439,8 +611,14 @@ uint32_t twin_waiting(const twin *t, const uint32_t **serials)
 
 uint32_t twin_skipped(const twin *t, const uint32_t **serials)
 {
+    twin *w = (twin *)(uintptr_t)t;
+    w->serials.len = 0;
+    for (uint32_t i = 0; i < t->rank.skipped.len; i++) {
+        aisim_array_push(&w->serials, serial_of(t, aisim_requests_at(&t->engine.requests,
+                                                                     t->rank.skipped.data[i])));
+    }
     *serials = t->serials.data;
-    return 0;
+    return w->serials.len;
 }
 
 twin_totals twin_sum(const twin *t)
@@ -457,6 +635,8 @@ twin_totals twin_sum(const twin *t)
         .livelock = t->rank.config.scheduler.preempting_pass_limit > 0 &&
                     t->rank.preempting_passes >= t->rank.config.scheduler.preempting_pass_limit,
         .preemptions = t->preemptions,
+        .decode_forwards = t->rank.decode_forwards,
+        .accepted_including_base = t->rank.accepted_with_base,
         .lookups = t->lookups,
         .lookup_tokens = t->lookup_tokens,
         .hit_tokens = t->hit_tokens,
@@ -477,65 +657,28 @@ void twin_set_budget(twin *t, uint32_t tokens)
 
 bool twin_reset(twin *t, bool force)
 {
-    if (force) {
-        while (t->rank.running.len > 0) {
-            aisim_rank_preempt(&t->rank, t->rank.running.len - 1);
-        }
-    }
-    bool done = aisim_block_pool_reset(&t->rank.pool);
+    uint32_t running = t->rank.running.len;
+    bool done = aisim_rank_reset(&t->rank, force);
+    t->preemptions += running - t->rank.running.len;
     t->rank.pool.log.len = 0; /* no part of the next pass */
     return done;
-}
-
-void twin_verify(const twin *t)
-{
-    aisim_rank_verify(&t->rank);
-}
-
-/* ---- not in the product yet: the vectors that need them fail
- * ---------------------------------------- */
-
-bool twin_unblock(twin *t, uint32_t id)
-{
-    (void)t, (void)id;
-    return false;
-}
-
-void twin_set_external(twin *t, uint32_t matched)
-{
-    (void)t, (void)matched;
-}
-
-bool twin_reserve(twin *t, const twin_submit_args *args)
-{
-    (void)t, (void)args;
-    return false;
-}
-
-bool twin_activate(twin *t, uint32_t id)
-{
-    (void)t, (void)id;
-    return false;
-}
-
-bool twin_release_source(twin *t, uint32_t id)
-{
-    (void)t, (void)id;
-    return false;
 }
 
 uint32_t twin_align_split(aisim_align_split kind, uint32_t b, uint32_t u, uint32_t cap, bool drop,
                           uint32_t junction, uint32_t start, uint32_t prompt, uint32_t known,
                           uint32_t desired)
 {
-    (void)kind, (void)b, (void)u, (void)cap, (void)drop, (void)junction, (void)start;
-    (void)prompt, (void)known, (void)desired;
-    return TWIN_NONE;
+    aisim_split in = {kind, b, u, cap, drop, junction, start, prompt, known, desired};
+    return aisim_split_tokens(&in);
 }
 
 uint32_t twin_draw(uint64_t seed, uint32_t rank, uint64_t request, uint64_t step,
                    const double *rates, uint32_t drafts)
 {
-    (void)seed, (void)rank, (void)request, (void)step, (void)rates, (void)drafts;
-    return TWIN_NONE;
+    return aisim_draw_accepted(seed, rank, request, step, rates, drafts);
+}
+
+void twin_verify(const twin *t)
+{
+    aisim_rank_verify(&t->rank);
 }

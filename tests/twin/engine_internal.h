@@ -12,6 +12,10 @@ typedef struct engine_hash {
     uint64_t hash;
 } engine_hash;
 
+typedef struct engine_copies {
+    AISIM_ARRAY(uint32_t) by; /* request ids */
+} engine_copies;
+
 typedef struct engine_row {
     twin_view view;
     uint32_t slot, generation; /* while live */
@@ -22,10 +26,11 @@ struct twin {
     aisim_engine engine;
     aisim_rank rank;
     AISIM_ARRAY(engine_row) rows;
-    aisim_map live;             /* id -> serial */
-    AISIM_ARRAY(uint32_t) held; /* content runs */
-    aisim_map publishers;       /* (run, block) -> entry of names_ever */
-    AISIM_ARRAY(twin_name) names_ever;
+    aisim_map live;                    /* id -> serial */
+    AISIM_ARRAY(uint32_t) held;        /* content runs */
+    aisim_map publishers;              /* (run, block) -> entry of names_ever */
+    AISIM_ARRAY(twin_name) names_ever; /* first publisher of each identity */
+    AISIM_ARRAY(engine_copies) copies; /* publishers of its copies, oldest first, by same index */
     twin_record record;
     AISIM_ARRAY(twin_item) items;
     AISIM_ARRAY(twin_pair) preempted;
@@ -35,11 +40,13 @@ struct twin {
     AISIM_ARRAY(twin_name) names;
     AISIM_ARRAY(twin_event) events;
     AISIM_ARRAY(uint32_t) serials; /* scratch */
+    AISIM_ARRAY(uint32_t) batches; /* engine batch of each plan */
     uint64_t preemptions, lookups, lookup_tokens, hit_tokens;
     AISIM_ARRAY(aisim_lease) parts;  /* block handles of the pool vectors */
     AISIM_ARRAY(engine_hash) hashes; /* their published hashes */
     int64_t now_ns;
-    bool planned;
+    uint32_t verified, accepted; /* of the verification under way */
+    bool given;                  /* results came from the caller */
 };
 
 #endif

@@ -17,7 +17,7 @@ static aisim_node hash_node(lua_State *L, twin *t, int at)
 
 static uint32_t part_new(twin *t, uint32_t run)
 {
-    aisim_lease lease = {.run = run, .owner = UINT32_MAX - 1 - t->parts.len, .state = AISIM_NONE};
+    aisim_lease lease = {.run = run, .owner = UINT32_MAX - 1 - t->parts.len};
     aisim_array_push(&t->parts, lease);
     return t->parts.len - 1;
 }
@@ -28,8 +28,8 @@ static void push_removed(lua_State *L, twin *t)
     lua_Integer n = 0;
     for (uint32_t i = 0; i < t->rank.pool.log.len; i++) {
         const aisim_kv_log_entry *e = &t->rank.pool.log.data[i];
-        for (uint32_t j = 0; j < t->hashes.len && e->kind == AISIM_KV_EVICTED && e->last_copy;
-             j++) {
+        for (uint32_t j = 0;
+             j < t->hashes.len && e->kind == AISIM_KV_EVICTED && e->how == AISIM_GONE_LAST; j++) {
             if (t->hashes.data[j].run == e->run) {
                 lua_pushinteger(L, (lua_Integer)t->hashes.data[j].hash);
                 lua_seti(L, -2, ++n);
@@ -98,15 +98,16 @@ static int l_pool_publish(lua_State *L)
     aisim_array_push(&t->hashes, known);
     t->rank.pool.listening = true;
     t->rank.pool.log.len = 0;
-    aisim_lease_publish(&t->rank.pool, lease, 1);
-    lua_pushboolean(L, t->rank.pool.log.len > 0);
+    aisim_lease_publish(&t->rank.pool, lease, 1, NULL);
+    lua_pushboolean(L,
+                    t->rank.pool.log.len > 0 && t->rank.pool.log.data[0].kind == AISIM_KV_STORED);
     return 1;
 }
 
 static int l_pool_release(lua_State *L)
 {
     twin *t = twin_check(L);
-    aisim_lease_release(&t->rank.pool, check_part(L, t), AISIM_NONE);
+    aisim_lease_release(&t->rank.pool, check_part(L, t), AISIM_NONE, AISIM_NONE);
     return 0;
 }
 
@@ -157,7 +158,7 @@ static int l_lease_sample(lua_State *L)
 static int l_lease_release(lua_State *L)
 {
     twin *t = twin_check(L);
-    aisim_lease_release(&t->rank.pool, &check_request(L, t)->lease, AISIM_NONE);
+    aisim_lease_release(&t->rank.pool, &check_request(L, t)->lease, AISIM_NONE, AISIM_NONE);
     return 0;
 }
 

@@ -1,0 +1,134 @@
+--- What there is to choose from, read from the tables that validate input.
+-- Every function gives rows { name, text … } in a fixed order. Nothing is written down twice: a name
+-- that can be used is a name that is listed.
+local lfs = require "lfs"
+local scenario = require "aisim.scenario"
+local terminal = require "aisim.cli.terminal"
+
+local M = {}
+
+--- Modules below "aisim.models." and the like: embedded in the program, or files on package.path.
+local function modules(prefix)
+  local seen, names = {}, {}
+  local function add(name)
+    if not seen[name] then seen[name], names[#names + 1] = true, name end
+  end
+  for _, name in ipairs(terminal.host.modules(prefix)) do add(name:sub(#prefix + 1)) end
+  for template in package.path:gmatch("[^;]+") do
+    local folder = template:match("^(.*)%?%.lua$")
+    folder = folder and folder .. prefix:gsub("%.", "/")
+    if folder and lfs.attributes(folder, "mode") == "directory" then
+      for file in lfs.dir(folder) do
+        local name = file:match("^(.+)%.lua$")
+        if name then add(name) end
+      end
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+--- Descriptors: name and the comment of the file would be prose; the figures say more.
+local function descriptors(prefix, text)
+  local rows = {}
+  for _, name in ipairs(modules(prefix)) do
+    local ok, descriptor = pcall(require, prefix .. name)
+    if ok and type(descriptor) == "table" then rows[#rows + 1] = { descriptor.name or name, text(descriptor) } end
+  end
+  return rows
+end
+
+function M.models()
+  return descriptors("aisim.models.", function(model)
+    local parts = { model.architecture, ("%d layers"):format(model.layers), model.gemm_dtype,
+      ("context %d"):format(model.context_length) }
+    for _, alias in ipairs(model.aliases or {}) do parts[#parts + 1] = alias end
+    return table.concat(parts, ", ")
+  end)
+end
+
+function M.hardware()
+  return descriptors("aisim.hardware.", function(hardware)
+    return ("%.0f GiB, %.1f TB/s, %.0f TFLOP/s bf16, %d per node"):format(hardware.memory_bytes / 2 ^ 30,
+      hardware.memory_bytes_per_s / 1e12, hardware.bf16_flops / 1e12, hardware.gpus_per_node)
+  end)
+end
+
+local PRICE <const> = {
+  run = "free", request = "free but for the call", pass = "engine stops at each pass",
+  token = "engine stops at each request of each pass",
+}
+
+--- Name, arguments, price; only what the engine emits.
+function M.hooks()
+  local rows = {}
+  for _, info in ipairs(require("aisim.hooks").list) do
+    if info.modelled then
+      local args = { table.unpack(info.args) }
+      args[#args + 1] = info.view
+      rows[#rows + 1] = { info.name, ("(%s)"):format(table.concat(args, ", ")), info.class, PRICE[info.class] }
+    end
+  end
+  return rows
+end
+
+-- What the built-in policies do; which of them there are is asked from the engine.
+local POLICIES <const> = {
+  round_robin = "next target in order", random = "any target, equal chances",
+  least_requests = "fewest routed and unfinished requests", shortest_queue = "fewest waiting, then fewest running",
+  least_tokens = "fewest prompt tokens to compute and blocks in use", least_kv = "lowest share of KV blocks in use",
+  p2c = "the better of two drawn targets", weighted_random = "chances by weight / (1 + load)",
+  hash = "rendezvous hash of session, root, user or prefix", hash_bounded = "consistent hash with bounded load",
+  prefix = "longest resident prefix, least load when the load is uneven",
+  kv = "cost of overlap and load, drawn by temperature", session = "sticky by session",
+  sibling_group = "sticky by parent session",
+}
+
+function M.routers()
+  local rows = {}
+  for i, name in ipairs(require("aisim.core").router_names()) do rows[i] = { name, POLICIES[name] or "" } end
+  rows[#rows + 1] = { "pick = function(req, targets, now) … end", "a policy in Lua (aisim help router)" }
+  return rows
+end
+
+--- Public functions of aisim.dist, with their argument names.
+function M.distributions()
+  local rows = {}
+  for name, fn in pairs(require "aisim.dist") do
+    if type(fn) == "function" and name ~= "is" and name ~= "read" then
+      local arguments = {}
+      for i = 1, debug.getinfo(fn, "u").nparams do arguments[i] = debug.getlocal(fn, i) end
+      rows[#rows + 1] = { "aisim.dist." .. name, ("(%s)"):format(table.concat(arguments, ", ")) }
+    end
+  end
+  table.sort(rows, function(a, b) return a[1] < b[1] end)
+  return rows
+end
+
+--- Folders with scenarios: the working folder's, and that of the installation.
+local function scenario_folders()
+  local folders = { "scenarios" }
+  local share = os.getenv("AISIM_SHARE")
+  if share then folders[#folders + 1] = share .. "/scenarios" end
+  return folders
+end
+
+function M.scenarios()
+  local rows = {}
+  for _, folder in ipairs(scenario_folders()) do
+    local files = {}
+    if lfs.attributes(folder, "mode") == "directory" then
+      for file in lfs.dir(folder) do
+        if file:find("%.lua$") then files[#files + 1] = folder .. "/" .. file end
+      end
+    end
+    table.sort(files)
+    for _, path in ipairs(files) do
+      local ok, S = pcall(scenario.load, path)
+      rows[#rows + 1] = { path, ok and (S.question or S.title or "") or "does not load: " .. tostring(S) }
+    end
+  end
+  return rows
+end
+
+return M

@@ -1,0 +1,105 @@
+--- A job: one file, its overrides and a seed, checked and ready to be built.
+-- Shared by the verbs that load a file. Parameters of the scenario and paths of the configuration
+-- (they contain a dot) come through the same flag; each goes to whoever knows it.
+local fault = require "aisim.cli.fault"
+local params = require "aisim.params"
+local scenario = require "aisim.scenario"
+
+local M = {}
+
+---@class aisim.Job
+---@field file string                    as named on the command line; "stdin" for -
+---@field title string?
+---@field seed integer
+---@field seed_origin string?            "--seed", or nil
+---@field setup fun(sim)                 builds
+---@field report fun(run)?               instead of the default table
+---@field expectations aisim.Expectation[]
+---@field values table<string, any>      resolved parameters
+---@field origins table<string, string>  of parameters that are not the default
+---@field overrides aisim.Override[]     of the configuration
+---@field expect_runtime_s number?
+---@field S aisim.Scenario?              nil for a configuration
+---@field record table?
+
+--- "key=value" -> key, value.
+local function split(text)
+  local key, value = text:match("^%s*([%a_][%w_%.%-]*)%s*=(.*)$")
+  if not key then fault.usage("--set %s: write it as key=value", text) end
+  return key, value
+end
+
+--- Overrides of the command line, in two lists.
+---@return aisim.Override[] of_parameters
+---@return aisim.Override[] of_configuration
+function M.overrides(texts)
+  local of_parameters, of_configuration = {}, {}
+  for _, text in ipairs(texts or {}) do
+    local key, value = split(text)
+    local list = key:find(".", 1, true) and of_configuration or of_parameters
+    list[#list + 1] = { key = key, value = value, flag = "--set " .. text }
+  end
+  return of_parameters, of_configuration
+end
+
+local function seed_of(text, default)
+  if not text then return default end
+  local seed = math.tointeger(tonumber(text))
+  if not seed or seed < 0 then fault.usage("--seed %s: integer ≥ 0 expected", text) end
+  return seed, "--seed"
+end
+
+local function load_scenario(file, args)
+  local of_parameters, of_configuration = M.overrides(args.set)
+  scenario.seed_math(1)
+  local S = scenario.load(file)
+  local record = scenario.record(S)
+  local p, values, origins = scenario.params(S, of_parameters)
+  local seed, seed_origin = seed_of(args.seed, S.seed)
+  return {
+    file = record.path, title = S.title, seed = seed, seed_origin = seed_origin,
+    setup = function(sim)
+      scenario.seed_math(seed)
+      S.setup(sim, p)
+    end,
+    report = S.report and function(run) S.report(run, p) end or nil,
+    expectations = record.expectations, values = values, origins = origins, overrides = of_configuration,
+    expect_runtime_s = S.expect_runtime_s, S = S, record = record,
+  }
+end
+
+--- Loads and checks a file. Raises with a message for the user.
+---@param args table   of the parser: file, set, seed
+---@return aisim.Job
+function M.load(args)
+  local file = args.file
+  if file:find("%.ya?ml$") then
+    local job = require("aisim.cli.predict").load(file, args)
+    job.seed, job.seed_origin = seed_of(args.seed, job.seed)
+    return job
+  end
+  if file ~= "-" and not file:find("%.lua$") then
+    fault.usage("%s: a scenario (.lua) or a configuration (.yaml) expected", file)
+  end
+  return load_scenario(file, args)
+end
+
+--- What is not a default, for the head of the screen.
+---@param job aisim.Job
+---@return { name: string, value: string, origin: string }[]
+function M.settings(job)
+  local names, list = {}, {}
+  for name in pairs(job.origins) do names[#names + 1] = name end
+  table.sort(names)
+  for i, name in ipairs(names) do
+    local value = job.values[name]
+    list[i] = { name = name, value = type(value) == "string" and value or params.shown(value),
+      origin = job.origins[name] }
+  end
+  for _, override in ipairs(job.overrides) do
+    list[#list + 1] = { name = override.key, value = override.value, origin = "--set" }
+  end
+  return list
+end
+
+return M

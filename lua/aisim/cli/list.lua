@@ -1,0 +1,29 @@
+--- aisim list KIND: one row per name that can be used.
+local catalogue = require "aisim.cli.catalogue"
+local fault = require "aisim.cli.fault"
+local near = require "aisim.near"
+local table_of = require "aisim.cli.table"
+local terminal = require "aisim.cli.terminal"
+
+local M = {}
+
+local KINDS <const> = { "models", "hardware", "hooks", "metrics", "routers", "scenarios", "distributions" }
+
+---@param args table
+---@return integer status
+function M.main(args)
+  local rows
+  for _, kind in ipairs(KINDS) do
+    if kind == args.kind then rows = catalogue[kind]() end
+  end
+  if not rows then
+    local hint = near.hint(args.kind, KINDS)
+    fault.usage("list: unknown kind '%s'%s", args.kind,
+      hint ~= "" and hint or (" (one of %s)"):format(table.concat(KINDS, ", ")))
+  end
+  for _, row in ipairs(rows) do row[4] = nil end
+  terminal.out(table_of.text(rows))
+  return fault.OK
+end
+
+return M

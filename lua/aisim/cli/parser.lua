@@ -1,0 +1,143 @@
+--- The command line: verbs, flags, and messages that name the nearest one.
+-- argparse does the parsing; every verb is one row of VERBS, with one example. Problems become faults
+-- (status 2) in the form of all messages of the program.
+local argparse = require "argparse"
+local fault = require "aisim.cli.fault"
+local near = require "aisim.near"
+
+local M = {}
+
+local function run_flags(command)
+  command:option("--set", "Override of a parameter of the scenario or of a path of the configuration.")
+    :argname("KEY=VALUE"):count("*")
+  command:option("--seed", "Seed of all random streams (default: that of the scenario)."):argname("N")
+end
+
+---@class aisim.Verb
+---@field name string
+---@field summary string
+---@field example string
+---@field build fun(command)    adds arguments and flags
+
+M.VERBS = {
+  {
+    name = "run", summary = "Run a scenario (.lua) or a configuration (.yaml).",
+    example = "aisim run scenarios/agentx.lua --set workers=8 --seed 7 --out results/a",
+    build = function(command)
+      command:argument("file", "Scenario or configuration; - reads a scenario from standard input."):argname("FILE")
+      run_flags(command)
+      command:option("--out", "Write report.json and wall.json into this folder."):argname("DIR")
+      command:flag("--overwrite", "Allow a folder that is not empty; only files of a run are replaced.")
+      command:flag("--requests", "With --out: one line per measured request in requests.jsonl.")
+      command:option("--format", "table: for the reader. json: the report as one line."):choices { "table", "json" }
+        :default "table"
+      command:flag("--quiet", "No progress line and, with table, no table.")
+    end,
+  },
+  {
+    name = "check", summary = "Load and validate a file; show what would run. Runs nothing.",
+    example = "aisim check scenarios/agentx.lua --set workers=8",
+    build = function(command)
+      command:argument("file", "Scenario or configuration."):argname("FILE")
+      run_flags(command)
+    end,
+  },
+  {
+    name = "list", summary = "Show what there is to choose from.",
+    example = "aisim list hooks",
+    build = function(command)
+      command:argument("kind", "One of models, hardware, hooks, metrics, routers, scenarios, distributions.")
+        :argname("KIND")
+    end,
+  },
+  {
+    name = "help", summary = "Explain a topic, or the question and the parameters of a scenario.",
+    example = "aisim help router",
+    build = function(command)
+      command:argument("topic", "engine, router, hooks, metrics, timing, a verb, or a scenario file."):argname("TOPIC")
+        :args("?")
+    end,
+  },
+  {
+    name = "version", summary = "Print the version.",
+    example = "aisim version",
+    build = function() end,
+  },
+}
+
+--- Names of the verbs, in the order of the list.
+function M.verb_names()
+  local names = {}
+  for i, verb in ipairs(M.VERBS) do names[i] = verb.name end
+  return names
+end
+
+local function build()
+  local parser = argparse("aisim", "aisim simulates LLM serving: a C engine, scenarios in Lua.")
+    :command_target("verb"):require_command(false)
+    :usage("Usage: aisim VERB [FILE] [flags]")
+    :help_max_width(96):add_help("-h --help")
+  parser:flag("--version", "Print the version.")
+  local commands = {}
+  for _, verb in ipairs(M.VERBS) do
+    local command = parser:command(verb.name, verb.summary):help_max_width(96)
+    verb.build(command)
+    command:epilog("Example:\n   " .. verb.example)
+    commands[verb.name] = command
+  end
+  parser:epilog("aisim VERB --help shows the flags of a verb.\n\nExample:\n   " .. M.VERBS[1].example)
+  return parser, commands
+end
+
+--- Flags that a verb knows ("--set", …).
+local function flag_names(command)
+  local names = { "--help" }
+  for _, option in ipairs(command and command._options or {}) do
+    for _, alias in ipairs(option._aliases) do
+      if alias:sub(1, 2) == "--" then names[#names + 1] = alias end
+    end
+  end
+  return names
+end
+
+--- What argparse says, as this program says it.
+local function reword(problem, arguments, commands)
+  problem = problem:gsub("\n.*$", "")
+  local verb = arguments[1]
+  local option = problem:match("^unknown option '(.-)'$")
+  if option then
+    local command = commands[verb]
+    return ("%sunknown option '%s'%s"):format(command and verb .. ": " or "", option,
+      near.hint(option, flag_names(command)))
+  end
+  local unknown = problem:match("^unknown command '(.-)'$")
+  if unknown then
+    local hint = near.hint(unknown, M.verb_names())
+    return ("unknown verb '%s'%s"):format(unknown,
+      hint ~= "" and hint or (" (one of %s)"):format(table.concat(M.verb_names(), ", ")))
+  end
+  if commands[verb] then return ("%s: %s (see: aisim %s --help)"):format(verb, problem, verb) end
+  return problem
+end
+
+--- Parses the arguments (without the program name).
+---@param arguments string[]
+---@return table args    args.verb is nil when none was given
+function M.parse(arguments)
+  local parser, commands = build()
+  local ok, result = parser:pparse(arguments)
+  if not ok then return fault.usage("%s", reword(result, arguments, commands)) end
+  if result.version == true then result.verb = "version" end
+  return result
+end
+
+--- Help of the program, or of one verb.
+---@param verb? string
+---@return string? text   nil: no such verb
+function M.help(verb)
+  local parser, commands = build()
+  if not verb then return parser:get_help() end
+  return commands[verb] and commands[verb]:get_help()
+end
+
+return M

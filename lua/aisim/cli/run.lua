@@ -1,0 +1,119 @@
+--- aisim run: build, simulate, report, judge.
+local fault = require "aisim.cli.fault"
+local files = require "aisim.cli.files"
+local jobs = require "aisim.cli.job"
+local progress = require "aisim.cli.progress"
+local render = require "aisim.render"
+local terminal = require "aisim.cli.terminal"
+local aisim = require "aisim"
+local expect = require "aisim.expect"
+local scenario = require "aisim.scenario"
+
+local M = {}
+
+-- How the engine names the end of a run that failed (include/aisim/status.h) -> exit status.
+local ENGINE_CODES <const> = {
+  ELIVELOCK = fault.FAILED, EFULL = fault.FAILED, EBUSY = fault.FAILED,
+  ENOMEM = fault.LIMIT, ELIMIT = fault.LIMIT, ECALLBACK = fault.USAGE,
+}
+
+--- While a report is one line on standard output, everything a script prints goes elsewhere.
+local function print_to_stderr()
+  io.output(io.stderr)
+  rawset(_G, "print", function(...)
+    local items = table.pack(...)
+    for i = 1, items.n do items[i] = tostring(items[i]) end
+    io.stderr:write(table.concat(items, "\t"), "\n")
+  end)
+end
+
+--- Simulates a job.
+---@param job aisim.Job
+---@param quiet boolean
+---@return table run
+---@return table wall    { wall_ms, setup_ms, events, passes }
+local function simulate(job, quiet)
+  local clock = terminal.host.clock
+  local started = clock()
+  local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
+  job.setup(sim)
+  local built = clock()
+  local show, wipe
+  if quiet then
+    wipe = function() end
+  else
+    show, wipe = progress.new(job.until_ms, job.expect_runtime_s)
+  end
+  terminal.host.polling(true)
+  local ok, result = xpcall(function() return sim:run { progress = show } end, fault.handler)
+  local ended = clock()
+  terminal.host.polling(false)
+  wipe()
+  if not ok then
+    result.code = ENGINE_CODES[sim.error_code] or result.code
+    error(result, 0)
+  end
+  local stats = result.stats
+  return result, {
+    wall_ms = (ended - built) * 1000, setup_ms = (built - started) * 1000,
+    events = stats.events, passes = stats.passes,
+  }
+end
+
+local function wall_json(wall)
+  return ('{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s}'):format(wall.wall_ms,
+    wall.setup_ms, wall.events, wall.passes,
+    wall.wall_ms > 0 and ("%.0f"):format(wall.events / wall.wall_ms * 1000) or "null")
+end
+
+--- One line: the report, with the object `wall` behind it.
+local function one_line(report, wall)
+  local line = report:gsub("\n%s*", "") -- no raw line feed can stand inside a JSON text
+  return (line:gsub("}%s*$", function() return ',"wall":' .. wall_json(wall) .. "}" end))
+end
+
+---@param args table
+---@return integer status
+function M.main(args)
+  if args.requests and not args.out then fault.usage("run: --requests needs --out DIR") end
+  if args.overwrite and not args.out then fault.usage("run: --overwrite needs --out DIR") end
+  local as_json = args.format == "json"
+  if as_json then print_to_stderr() end
+  local job = jobs.load(args)
+  if job.S then scenario.need_setup(job.S) end
+  if args.out then files.check(args.out, args.overwrite) end
+
+  local run, wall = simulate(job, args.quiet)
+  local signal = terminal.host.interrupted()
+  terminal.host.quiet()
+  local verdicts, all_met = expect.judge(job.expectations, run.metrics, run.is_metric and function(name)
+    return run:is_metric(name)
+  end)
+  if args.out then
+    files.write(args.out, {
+      ["report.json"] = function(path) run:json(path) end,
+      ["requests.jsonl"] = args.requests and function(path) run:jsonl(path) end or nil,
+      ["wall.json"] = wall_json(wall) .. "\n",
+    })
+  end
+
+  local screen = {
+    version = aisim.version, file = job.file, seed = job.seed, settings = jobs.settings(job), run = run,
+    metrics = run.metrics, wall = wall, status = run.status, verdicts = verdicts, notes = run.notes,
+    pools = run.pools, timing = run.timing, custom = run.custom, saved = args.out,
+  }
+  if as_json then
+    io.stdout:write(one_line(run:json(), wall), "\n")
+    if job.report then job.report(run) end
+  elseif job.report then
+    job.report(run)
+    local line = render.expect(verdicts)
+    if line then terminal.out(line) end
+  elseif not args.quiet then
+    terminal.out(render.screen(screen))
+  end
+  if signal then return 128 + signal end
+  return all_met and fault.OK or fault.EXPECTATION
+end
+
+return M

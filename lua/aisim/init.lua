@@ -1,0 +1,44 @@
+--- aisim: simulations of LLM serving, from the program or a stock lua5.4.
+--   local aisim = require "aisim"
+-- Parts that a script does not name are not loaded.
+local core = require "aisim.core"
+core.library() -- frames of this folder are folded in messages
+
+local M = {
+  version = core.version,
+  spec_version = "1",
+}
+
+-- name -> module that provides it, and the field of that module ("" = the module itself)
+local PARTS <const> = {
+  new = { "aisim.sim", "new" },
+  scenario = { "aisim.scenario", "" },
+  dist = { "aisim.dist", "" },
+  arrivals = { "aisim.arrivals", "" },
+  timing = { "aisim.timing", "" },
+  open = { "aisim.workload", "open" },
+  closed = { "aisim.workload", "closed" },
+  model = { "aisim.catalogue", "model" },
+  hardware = { "aisim.catalogue", "hardware" },
+}
+M.parts_ = PARTS
+
+--- Stops with the line of the caller.
+function M.fail(message) return core.fail(tostring(message)) end
+
+return setmetatable(M, {
+  __index = function(self, name)
+    local part = PARTS[name]
+    if not part then
+      local near = require "aisim.near"
+      local known = {}
+      for key in pairs(PARTS) do known[key] = true end
+      for key in pairs(self) do known[key] = true end
+      return core.fail(("aisim: unknown field '%s'%s"):format(tostring(name), near.hint(tostring(name), known)))
+    end
+    local module = require(part[1])
+    local value = part[2] == "" and module or module[part[2]]
+    rawset(self, name, value)
+    return value
+  end,
+})

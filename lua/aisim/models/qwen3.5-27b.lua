@@ -1,0 +1,27 @@
+-- Qwen3.5 27B, hybrid linear attention, dense FFN, BF16. Figures: config.json of the checkpoint.
+-- Keys: `aisim help model`; rules that read them: the timing section of the manual.
+return {
+  name = "qwen3.5-27b",
+  aliases = {
+    "Qwen/Qwen3.5-27B",
+  },
+  architecture = "hybrid", -- gated delta-net layers between full-attention layers
+  layers = 64, -- config.json: num_hidden_layers
+  hidden = 5120, -- config.json: hidden_size
+  intermediate = 17408, -- config.json: intermediate_size
+  heads = 24, -- config.json: num_attention_heads
+  kv_heads = 4, -- config.json: num_key_value_heads
+  head_size = 256, -- config.json: head_dim
+  vocabulary = 248320, -- config.json: vocab_size
+  context_length = 262144, -- config.json: max_position_embeddings
+  qk_norm = true, -- model card: RMS norm on q and k heads
+  gated_query = true, -- config.json: attn_output_gate
+  linear_layers = 48, -- config.json: layer_types, three of four are linear_attention
+  linear_key_heads = 16, -- config.json: linear_num_key_heads
+  linear_value_heads = 48, -- config.json: linear_num_value_heads
+  linear_head_size = 128, -- config.json: linear_key_head_dim = linear_value_head_dim
+  conv_width = 4, -- config.json: linear_conv_kernel_dim
+  gemm_dtype = "bfloat16", -- config.json: torch_dtype
+  kv_dtype = "bfloat16", -- vLLM default: the type of the model
+  attention_dtype = "bfloat16", -- FlashAttention-3 prefill
+}

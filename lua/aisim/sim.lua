@@ -1,0 +1,202 @@
+--- The simulation object: what scripts call, checked, on top of what C does.
+-- C registers methods with a trailing underscore for the work; this file gives them their public names,
+-- reads options and units, and words the mistakes. One method, one table of options.
+local check = require "aisim.check"
+local core = require "aisim.core"
+local hooks = require "aisim.hooks"
+local near = require "aisim.near"
+
+local M = core.methods["aisim.Sim"]
+
+M.on = hooks.on
+
+-- Time ---------------------------------------------------------------------------------------------
+
+local TIME <const> = { "ms", min = 0 }
+
+local function timer_function(where, fn)
+  if type(fn) ~= "function" then check.fail("%s: function expected, got %s", where, type(fn)) end
+end
+
+--- Calls fn(t) at virtual time t (ms).
+function M:at(t_ms, fn)
+  timer_function("sim:at", fn)
+  return self:at_(check.value("sim:at: time", t_ms, TIME), fn)
+end
+
+--- Calls fn(t) after a delay (ms).
+function M:after(delay_ms, fn)
+  timer_function("sim:after", fn)
+  return self:after_(check.value("sim:after: delay", delay_ms, TIME), fn)
+end
+
+--- Calls fn(t) every period (ms), first one period from now. Does not keep the run alive.
+function M:every(period_ms, fn)
+  timer_function("sim:every", fn)
+  return self:every_(check.value("sim:every: period", period_ms, { "ms", above = 0 }), fn)
+end
+
+-- Requests -----------------------------------------------------------------------------------------
+
+local U32 <const> = 2147483647
+local SUBMIT <const> = {
+  at_ms = { "ms", min = 0 },
+  prompt_tokens = { "integer", min = 0, max = U32 },
+  output_tokens = { "integer", min = 0, max = U32, required = true, expected = "number of tokens" },
+  content = { "any" },
+  context = { "any" },
+  priority = { "integer", min = -U32, max = U32 },
+  pool = { "any" },
+  class = { "text" },
+  session = { "integer", min = 1, max = U32 },
+  turn = { "integer", min = 0, max = 65535 },
+  deadline_ms = { "ms", min = 0 },
+  tag = { "any" },
+}
+
+--- Options of one request; shared with sessions.
+function M.check_request_(where, options)
+  options = check.options(where, options, SUBMIT)
+  if options.content ~= nil and options.context ~= nil then
+    check.fail("%s: content and context say the same thing; give one", where)
+  end
+  if options.prompt_tokens == nil and options.content == nil and options.context == nil then
+    check.fail("%s.prompt_tokens: number of tokens expected, got nil", where)
+  end
+  return options
+end
+
+--- Creates a request; it gets its number at once and arrives at at_ms (default now).
+function M:submit(options)
+  return self:submit_(M.check_request_("sim:submit", options))
+end
+
+--- Decides about every arrival: fn(req, targets, now) -> true, or false and a reason.
+function M:admission(fn)
+  if type(fn) ~= "function" then check.fail("sim:admission: function expected, got %s", type(fn)) end
+  self:admission_(fn)
+end
+
+--- Adds traffic: aisim.open, aisim.closed, aisim.agentx.
+function M:workload(workload) return require("aisim.workload").add(self, workload) end
+
+--- Adds traffic whose sessions are coroutines.
+function M:sessions(options) return require("aisim.workload").sessions(self, options) end
+
+-- Cluster ------------------------------------------------------------------------------------------
+
+local POOL <const> = {
+  name = { "text" },
+  role = { "text", one_of = { "aggregated", "prefill", "decode" }, default = "aggregated" },
+  workers = { "integer", min = 1, max = 1000000 },
+  engine = { "any", required = true, expected = "table of engine options" },
+}
+
+--- Adds a pool of workers.
+function M:pool(options)
+  options = check.options("pool", options, POOL)
+  if type(options.engine) ~= "table" then
+    check.fail("pool.engine: table of engine options expected, got %s", type(options.engine))
+  end
+  local name = options.name or (options.role == "aggregated" and "main" or options.role)
+  local engine, functions = require("aisim.timing").split(options.engine)
+  return self:pool_(name, options.role, options.workers, engine, functions)
+end
+
+local ROUTER <const> = {
+  pool = { "any" },
+  policy = { "text" },
+  name = { "text" },
+  columns = { "table" },
+  telemetry_period_ms = { "ms", min = 0, default = 0 },
+  pick = { "function" },
+  on_done = { "function" },
+}
+
+-- Options of spec/routing.md and spec/lua-api.md §7 that the engine does not have yet: refused by name.
+local ROUTER_LATER <const> = {
+  "delay_ms", "filter", "score", "regret", "threshold", "balance_abs", "balance_rel", "ties", "inner", "affinity",
+  "overload", "queue", "key", "prefix_blocks", "load_factor", "cache_view", "event_delay_ms", "ttl_ms", "init",
+  "on_dispatch", "on_first_token", "on_kv_stored", "on_kv_removed", "on_worker_up", "on_worker_drain",
+  "on_worker_down", "on_tick", "temperature", "overlap_score_credit", "host_credit", "disk_credit", "shared_credit",
+  "prefill_load_scale", "active_request_weight", "overlap_decay", "overlap_weight", "track_prefill",
+}
+for _, name in ipairs(ROUTER_LATER) do
+  ROUTER[name] = { "any", read = function() check.fail("router: known, not modelled: '%s'", name) end }
+end
+
+local POLICIES_LATER <const> = {
+  least_tokens = true, least_kv = true, p2c = true, weighted_random = true, hash = true, hash_bounded = true,
+  prefix = true, session = true, sibling_group = true, kv = true, kv_v1 = true,
+}
+
+local function builtin_policy(sim, pool, options)
+  for _, name in ipairs { "pick", "on_done", "columns" } do
+    if options[name] ~= nil then
+      check.fail("router: policy = '%s' is built in; %s belongs to a policy of your own", options.policy, name)
+    end
+  end
+  if sim:router_builtin_(pool, options.policy) then return end
+  local names = {}
+  for _, name in ipairs(core.router_names()) do names[name] = true end
+  if POLICIES_LATER[options.policy] then
+    check.fail("router: known, not modelled: policy '%s' (there are %s)", options.policy,
+      table.concat(check.sorted(names), ", "))
+  end
+  check.fail("router: unknown policy '%s'%s", options.policy, near.hint(options.policy, names))
+end
+
+--- Sets the routing policy of a pool: a function, a table with pick, or the name of a built-in.
+function M:router(options)
+  if type(options) == "function" then options = { pick = options } end
+  options = check.options("router", options, ROUTER)
+  local pool = 1
+  if options.pool ~= nil then
+    pool = self:pool_number_(options.pool)
+  elseif self:ranks_() == 0 then
+    check.fail("sim:router: the simulation has no pool yet; declare it first")
+  end
+  if options.policy ~= nil and options.policy ~= "lua" then return builtin_policy(self, pool, options) end
+  if not options.pick then check.fail("router.pick: function expected, got nil (or name a policy)") end
+  self:router_(pool, options.name or "lua", options.pick, options.on_done, options.columns,
+    options.telemetry_period_ms)
+end
+
+-- Running ------------------------------------------------------------------------------------------
+
+local RUN <const> = {
+  until_ms = { "ms", min = 0 },
+  progress = { "function" },
+}
+
+--- Runs to the end, a limit or a stop.
+function M:run(options)
+  options = check.options("sim:run", options, RUN)
+  local state, reason = self:run_(options.until_ms, options.progress)
+  return require("aisim.results").new(self, state, reason)
+end
+
+local STOP <const> = { "text" }
+
+--- Ends the run after the current event; the result is marked "stopped".
+function M:stop(reason)
+  self:stop_(reason ~= nil and check.value("sim:stop: reason", reason, STOP) or "stopped by the script")
+end
+
+local M_NEW <const> = {
+  seed = { "integer", default = 1 },
+  name = { "text", default = "" },
+  overrides = { "table" },
+}
+
+local S = {}
+
+--- A new simulation.
+function S.new(options)
+  options = check.options("aisim.new", options, M_NEW)
+  local sim = core.sim(options.seed, options.name)
+  if options.overrides then sim:overrides_(options.overrides) end
+  return sim
+end
+
+return S

@@ -1,0 +1,26 @@
+/* resolve_parts.h - what resolve.c and resolve_features.c share; private to them. All trees here
+ * are resolved engine tables. */
+#ifndef AISIM_CONFIG_RESOLVE_PARTS_H
+#define AISIM_CONFIG_RESOLVE_PARTS_H
+
+#include "aisim/config.h"
+#include "config/value.h"
+
+/** The value of a path that is not null, else NULL. */
+const aisim_value *aisim_given(const aisim_value *tree, const char *path);
+/** The text at a path that must hold one. */
+const char *aisim_word(const aisim_value *tree, const char *path);
+/** The number at a path; 0 for null and for a word such as auto. */
+double aisim_number_or_auto(const aisim_value *tree, const char *path);
+
+/** speculation or its old form nextn (mtp.md §1, §10). */
+aisim_status aisim_fill_speculation(const aisim_value *engine, aisim_speculation_config *out,
+                                    aisim_error *err);
+/** Refusals of offload.md §2 and mtp.md §10 that concern one pool. */
+aisim_status aisim_check_host_offload(const aisim_value *engine, const aisim_rank_config *rank,
+                                      aisim_error *err);
+/** Combinations that would silently do nothing. */
+aisim_status aisim_check_effect(const aisim_value *engine, const aisim_rank_config *rank,
+                                aisim_error *err);
+
+#endif

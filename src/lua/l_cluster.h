@@ -1,0 +1,43 @@
+/* l_cluster.h - pools and workers as scripts see them; see l_pool.c. */
+#ifndef AISIM_LUA_L_CLUSTER_H
+#define AISIM_LUA_L_CLUSTER_H
+
+#include "base/array.h"
+#include "lua/l_common.h"
+
+#define AISIM_L_POOL "aisim.Pool"
+
+/** What the Lua side knows of a pool beyond the engine. */
+typedef struct aisim_l_pool_info {
+    char *name;
+    uint32_t first_worker, workers; /**< global, from 0 */
+    uint32_t first_rank, ranks;
+    aisim_role role;
+    char *line;   /**< "8 × qwen3-32b on h200_sxm, tp 2, 24310 blocks of 16 (auto)" */
+    char *timing; /**< "default", "fixed", …, "function" */
+    double gpus;  /**< of one worker */
+    uint64_t blocks, batched_tokens; /**< of one rank */
+    int machine;                     /**< refs */
+} aisim_l_pool_info;
+
+typedef struct aisim_l_cluster {
+    AISIM_ARRAY(aisim_l_pool_info) pools;
+    AISIM_ARRAY(void *) timing_functions; /**< contexts of models written in Lua (l_timing.c) */
+    int admission;                        /**< refs: function, LUA_NOREF = none */
+} aisim_l_cluster;
+
+void aisim_l_timing_functions_free(aisim_l_cluster *cluster);
+
+/** The cluster of a simulation, created at first use. */
+aisim_l_cluster *aisim_l_cluster_of(aisim_l_sim *s);
+
+/** A pool named by a text or a pool object at a stack index. @return its index, from 0; raises */
+uint32_t aisim_l_check_pool(lua_State *L, aisim_l_sim *s, int index);
+
+/** Pushes the handle of a worker. */
+void aisim_l_push_worker(lua_State *L, aisim_l_sim *s, uint32_t worker);
+
+/** "completed", "rejected", "cancelled": what a router hears of an end. */
+const char *aisim_l_status_text(uint8_t end);
+
+#endif

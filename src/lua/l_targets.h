@@ -1,0 +1,72 @@
+/* l_targets.h - what a routing policy in Lua sees of its candidates; see l_targets.c. */
+#ifndef AISIM_LUA_L_TARGETS_H
+#define AISIM_LUA_L_TARGETS_H
+
+#include "base/array.h"
+#include "lua/l_common.h"
+
+typedef enum {
+    AISIM_L_COL_WORKER,
+    AISIM_L_COL_RANK,
+    AISIM_L_COL_ACTIVE_REQUESTS,
+    AISIM_L_COL_ACTIVE_PREFILL_TOKENS,
+    AISIM_L_COL_ACTIVE_BLOCKS,
+    AISIM_L_COL_WAITING,
+    AISIM_L_COL_RUNNING,
+    AISIM_L_COL_KV_USED,
+    AISIM_L_COL_KV_TOTAL,
+    AISIM_L_COL_OVERLAP,
+    AISIM_L_COL_HOST_OVERLAP,
+    AISIM_L_COL_DISK_OVERLAP,
+    AISIM_L_COL_USABLE_OVERLAP,
+    AISIM_L_COL_BOUND,
+    AISIM_L_COL_TELEMETRY_AGE,
+    AISIM_L_COLUMNS
+} aisim_l_column_id;
+
+/** One column: a Lua array and what was last written into it. */
+typedef struct aisim_l_column {
+    int array;         /**< refs, LUA_NOREF = never used */
+    double *last;      /**< cap values */
+    uint32_t rows;     /**< filled ones */
+    uint64_t decision; /**< for which it is up to date */
+} aisim_l_column;
+
+/** Lives in a userdata whose user value is its `targets` table; the refs table anchors both. */
+typedef struct aisim_l_targets {
+    aisim_l_sim *s;
+    const char *name;             /**< of the policy, for messages; owned by its owner */
+    uint32_t declared;            /**< bit per column */
+    bool strict;                  /**< load columns only if declared */
+    int table;                    /**< refs: the Lua object */
+    uint64_t decision;            /**< counts decisions; a column is fresh when its number agrees */
+    const aisim_request *request; /**< of the decision */
+    uint32_t n, cap;
+    uint32_t *ranks;        /**< of the candidates, in order */
+    aisim_rank_view *views; /**< of the candidates, filled at first need */
+    uint64_t views_decision;
+    bool overlap_used;                      /**< in this decision */
+    int64_t telemetry_period_ns;            /**< 0 = always current */
+    int64_t telemetry_ns;                   /**< time of the last sample */
+    AISIM_ARRAY(aisim_rank_view) telemetry; /**< by global rank; only with a period */
+    aisim_l_column columns[AISIM_L_COLUMNS];
+} aisim_l_targets;
+
+/** Makes the object and anchors it. `columns` is the stack index of a list of names or nil (all, as
+ *  read). Raises for unknown names. Its memory belongs to Lua and lives as long as the simulation.
+ */
+aisim_l_targets *aisim_l_targets_new(lua_State *L, aisim_l_sim *s, const char *name, int columns,
+                                     int64_t telemetry_period_ns);
+
+/** Opens a decision: candidates, request; declared columns are brought up to date (dirty rows only)
+ *  and the object is pushed on s->L. Callback level. */
+void aisim_l_targets_push(aisim_l_targets *t, const aisim_request *request, uint32_t n,
+                          const uint32_t *ranks);
+
+/** Overlap of candidate i if the policy looked at overlaps in this decision, else -1. */
+int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t i);
+
+/** Pushes a table {worker, rank, id} of a global rank, the same for every call. */
+void aisim_l_push_target(lua_State *L, aisim_l_sim *s, uint32_t rank);
+
+#endif

@@ -1,0 +1,162 @@
+/* definitions.c - what every key of a report means: `aisim help metrics` and the console table.
+ *
+ * One line per key, in the order of the report. a arrival, d dispatch, m first admission, f first
+ * token, l last token, x terminal event, n output tokens produced (spec/report.md §1-3). */
+#include <string.h>
+
+#include "metrics/report.h"
+
+static const aisim_definition definitions[] = {
+    /* counts */
+    {"num_requests", "requests",
+     "measured requests that arrived; never issued ones not among them"},
+    {"completed_requests", "requests", "measured requests that completed: the cohort"},
+    {"failed", "requests", "measured requests that failed"},
+    {"rejected", "requests", "measured requests refused by admission, router or engine"},
+    {"cancelled", "requests", "measured requests that were cancelled"},
+    {"never_issued", "requests", "planned by the workload and never sent"},
+    {"in_flight_at_end", "requests", "measured requests without an end when the run ended"},
+    {"preparation_requests", "requests", "primer and warmup requests, in no other figure"},
+    {"crossed_start", "requests", "arrived before the window, ended at or after its begin"},
+    {"crossed_end", "requests", "measured, ended at or after the end of the window, or not at all"},
+    {"total_input_tokens", "tokens", "prompt tokens of the cohort"},
+    {"total_output_tokens", "tokens", "tokens the cohort produced"},
+    /* time and capacity */
+    {"duration_ms", "ms", "measurement start to the last completion of the cohort; 0 without one"},
+    {"observation_duration_ms", "ms", "first arrival to last completion of the cohort"},
+    {"window_duration_ms", "ms", "length of the configured window"},
+    {"worker_s", "s", "provisioned time of the workers of a role: starting, ready, draining"},
+    {"gpu_hours", "h", "worker time times GPUs per worker"},
+    {"gpus", "GPUs", "GPUs provisioned, time-weighted over the interval"},
+    /* rates: over the interval chosen by `duration` */
+    {"request_throughput_rps", "req/s", "completed requests / interval"},
+    {"input_throughput_tok_s", "tok/s", "prompt tokens of the cohort / interval"},
+    {"output_throughput_tok_s", "tok/s", "output tokens of the cohort / interval"},
+    {"total_throughput_tok_s", "tok/s", "prompt and output tokens of the cohort / interval"},
+    {"request_throughput_rps_per_gpu", "req/s", "request_throughput_rps / gpus"},
+    {"input_throughput_tok_s_per_gpu", "tok/s", "input_throughput_tok_s / gpus"},
+    {"output_throughput_tok_s_per_gpu", "tok/s", "output_throughput_tok_s / gpus"},
+    {"total_throughput_tok_s_per_gpu", "tok/s", "total_throughput_tok_s / gpus"},
+    /* reuse */
+    {"prefix_cache_reused_ratio", "", "reused tokens, maximum over admissions / prompt tokens"},
+    {"first_admission_prefix_cache_reused_ratio", "",
+     "KV prefix reuse: tokens reused at first admission / prompt tokens, cohort"},
+    {"request_hit_ratio", "", "share of the cohort with any reuse at first admission; not reuse"},
+    {"ideal_reuse_ratio", "", "reuse of the same requests with an infinite cache"},
+    {"reuse_gap_ratio", "", "ideal_reuse_ratio - first_admission_prefix_cache_reused_ratio"},
+    /* goodput: null without an SLO */
+    {"goodput_completed_requests", "requests",
+     "completed requests that meet every bound of the SLO"},
+    {"goodput_request_throughput_rps", "req/s", "goodput_completed_requests / interval"},
+    {"goodput_output_throughput_tok_s", "tok/s",
+     "output tokens of requests that meet the SLO / interval"},
+    {"good_fraction", "", "goodput_completed_requests / completed_requests"},
+    {"strict_slo_pass", "", "do the means of the run meet the SLO? (option strict_slo)"},
+    /* scheduler events of measured requests, whatever their outcome */
+    {"preemptions", "", "times a running request lost its blocks"},
+    {"readmissions", "", "admissions behind the first one of each pool"},
+    {"recomputed_tokens", "tokens", "prompt and output tokens computed again after preemptions"},
+    {"kv_usage", "", "used / total KV blocks over the interval, time-weighted: mean, peak, p99"},
+    {"kv_reusable_ratio", "", "cached blocks in no use / total KV blocks, time-weighted"},
+    {"evictions_blocks", "blocks", "cached device blocks given up"},
+    /* speculation: null without */
+    {"speculation.drafts", "", "verifications, those of prefill not among them"},
+    {"speculation.drafted", "tokens", "draft tokens verified"},
+    {"speculation.accepted", "tokens",
+     "draft tokens accepted, before the output limit trims a burst"},
+    {"speculation.acceptance_ratio", "", "accepted / drafted"},
+    {"speculation.acceptance_ratio_per_position", "",
+     "entry j: verifications that accepted more than j drafts / verifications, j from 0"},
+    {"speculation.mean_accept_len", "tokens", "(accepted + verifications) / verifications"},
+    {"speculation.bonus_tokens", "tokens", "base tokens of the verifications, one each"},
+    /* passes of all ranks that end behind the measurement start (within the window, if any) */
+    {"scheduler.passes", "", "passes with at least one scheduled request"},
+    {"scheduler.prefill_pass_ratio", "", "share of passes with prefill only"},
+    {"scheduler.decode_pass_ratio", "", "share of passes with decode only"},
+    {"scheduler.mixed_pass_ratio", "", "share of passes with both"},
+    {"scheduler.prefill_tokens", "tokens", "prompt tokens computed"},
+    {"scheduler.recomputed_output_tokens", "tokens", "generated tokens computed again"},
+    {"scheduler.decode_tokens", "tokens", "tokens scheduled for decoding, drafts included"},
+    {"scheduler.busy_ms", "ms", "summed time of the passes"},
+    {"scheduler.idle_ratio", "", "share of the interval in which a rank runs no pass"},
+    {"scheduler.budget_ratio", "", "scheduled tokens / token budget of the passes"},
+    {"transfers", "",
+     "finished transfers by kind (handoff, offload, restore): jobs, bytes, time_ms"},
+    {"plays", "", "plays by outcome: total, completed, incomplete"},
+    /* per request, distributions over the cohort */
+    {"ttft_ms", "ms", "time to first token: f - a"},
+    {"ttst_ms", "ms", "time to second token: second token - f"},
+    {"t2_ms", "ms", "second token - a"},
+    {"e2e_ms", "ms", "request latency: l - a"},
+    {"itl_ms", "ms", "request-level inter-token latency, also called TPOT: (l - f) / (n - 1)"},
+    {"interactivity", "tok/s", "1000 / the same statistic of itl_ms, so p99 is the slow tail"},
+    {"decode_ms", "ms", "l - f"},
+    {"output_tok_s_per_user", "tok/s", "1000 / itl_ms of the request"},
+    {"prefill_tok_s_per_user", "tok/s", "prompt tokens / time to first token"},
+    {"e2e_output_tok_s", "tok/s", "n / request latency"},
+    {"e2e_per_token_ms", "ms", "request latency / n"},
+    {"normalised_interactivity", "tok/s", "1000 / the same statistic of e2e_per_token_ms"},
+    {"queue_ms", "ms", "m - a"},
+    {"router_queue_ms", "ms", "d - a"},
+    {"engine_queue_ms", "ms", "m - d"},
+    {"prefill_ms", "ms", "f - m, chunks and preemption stalls included"},
+    {"preempt_stall_ms", "ms", "time between preemptions and re-admissions"},
+    {"input_tokens", "tokens", "prompt tokens"},
+    {"output_tokens", "tokens", "n"},
+    {"reused_tokens", "tokens", "prompt tokens from the cache, maximum over admissions"},
+    {"first_admission_reused_tokens", "tokens", "prompt tokens from the cache at first admission"},
+    {"accept_len", "tokens",
+     "(accepted drafts + verifications) / verifications; 1 without speculation"},
+    {"token_gap_ms", "ms", "pooled ITL: every difference of consecutive token times of a request"},
+    /* other distributions */
+    {"pass_tokens", "tokens", "tokens scheduled in a pass"},
+    {"pass_requests", "requests", "requests with tokens in a pass"},
+    {"pass_ms", "ms", "time of a pass"},
+    {"play_e2e_ms", "ms", "start to end of a completed play"},
+    {"completions_per_second_rps", "req/s", "completions of the cohort in windows of one second"},
+    /* request records only */
+    {"requested_output_tokens", "tokens", "output length asked for"},
+    {"device_reused_tokens", "tokens", "part of first_admission_reused_tokens from the device"},
+    {"host_reused_tokens", "tokens", "part of first_admission_reused_tokens from the host tier"},
+    {"ideal_reused_tokens", "tokens", "what an infinite cache would have given the request"},
+    {"admissions", "", "admissions over all pools"},
+};
+
+const aisim_definition *aisim_definition_at(uint32_t index)
+{
+    return index < sizeof definitions / sizeof *definitions ? &definitions[index] : NULL;
+}
+
+const aisim_definition *aisim_definition_find(const char *key)
+{
+    const aisim_definition *definition = definitions;
+    for (uint32_t i = 0; (definition = aisim_definition_at(i)) != NULL; i++) {
+        if (strcmp(definition->key, key) == 0) {
+            break;
+        }
+    }
+    return definition;
+}
+
+/* ---- console table (spec/report.md §7, spec/cli.md "Screen of run") ------------------------- */
+
+const aisim_table_row *aisim_table_row_at(uint32_t index)
+{
+    static const aisim_table_row rows[] = {
+        {"time to first token", "ttft_ms", "ms"},
+        {"time to second token", "ttst_ms", "ms"},
+        {"request latency", "e2e_ms", "ms"},
+        {"inter-token latency", "itl_ms", "ms"},
+        {"output tok/s per user", "output_tok_s_per_user", "tok/s"},
+        {"queue time", "queue_ms", "ms"},
+    };
+    return index < sizeof rows / sizeof *rows ? &rows[index] : NULL;
+}
+
+const aisim_table_column *aisim_table_column_at(uint32_t index)
+{
+    static const aisim_table_column columns[] = {{"avg", "mean"}, {"min", "min"}, {"max", "max"},
+                                                 {"p99", "p99"},  {"p90", "p90"}, {"p75", "p75"},
+                                                 {"std", "std"}};
+    return index < sizeof columns / sizeof *columns ? &columns[index] : NULL;
+}

@@ -1,0 +1,140 @@
+/* recorder_state.h - what a recorder holds; shared by recorder.c and the writers of the report. */
+#ifndef AISIM_METRICS_RECORDER_STATE_H
+#define AISIM_METRICS_RECORDER_STATE_H
+
+#include "base/array.h"
+#include "metrics/gaps.h"
+#include "metrics/levels.h"
+#include "metrics/recorder.h"
+
+/** Request-level distributions: members of aisim_record. X(member). */
+#define AISIM_DISTRIBUTION_LIST(X)                                                                 \
+    X(ttft_ms)                                                                                     \
+    X(ttst_ms)                                                                                     \
+    X(t2_ms)                                                                                       \
+    X(e2e_ms)                                                                                      \
+    X(itl_ms)                                                                                      \
+    X(decode_ms)                                                                                   \
+    X(output_tok_s_per_user)                                                                       \
+    X(prefill_tok_s_per_user)                                                                      \
+    X(e2e_output_tok_s)                                                                            \
+    X(e2e_per_token_ms)                                                                            \
+    X(queue_ms)                                                                                    \
+    X(router_queue_ms)                                                                             \
+    X(engine_queue_ms)                                                                             \
+    X(prefill_ms)                                                                                  \
+    X(preempt_stall_ms)                                                                            \
+    X(input_tokens)                                                                                \
+    X(output_tokens)                                                                               \
+    X(reused_tokens)                                                                               \
+    X(first_admission_reused_tokens)                                                               \
+    X(accept_len)
+
+typedef enum {
+#define X(member) AISIM_DIST_##member,
+    AISIM_DISTRIBUTION_LIST(X)
+#undef X
+        AISIM_DISTRIBUTIONS
+} aisim_distribution;
+
+/** Key of a distribution. */
+const char *aisim_distribution_key(uint32_t index);
+
+typedef struct aisim_class_state {
+    char *name; /* NULL = not told */
+    bool used;  /* a measured request of it has arrived */
+    bool has_slo;
+    aisim_slo slo;
+    uint64_t arrived, completed, good;
+    aisim_digest *distributions; /* AISIM_DISTRIBUTIONS, NULL while it is the only class */
+} aisim_class_state;
+
+typedef struct aisim_provision {
+    int64_t t_ns;
+    bool on;
+} aisim_provision;
+
+typedef struct aisim_worker_sums {
+    char *pool, *role;
+    double gpus;
+    uint32_t first_rank, ranks;
+    uint64_t batched_tokens;
+    AISIM_ARRAY(aisim_provision) provisions; /* ascending */
+    uint64_t completed, input_tokens, output_tokens, preemptions, evicted_blocks;
+} aisim_worker_sums;
+
+/** Sums over passes of one rank. */
+typedef struct aisim_rank_sums {
+    uint32_t worker;
+    uint64_t passes, prefill_passes, decode_passes, mixed_passes;
+    uint64_t prefill_tokens, recomputed_tokens, decode_tokens, emitted;
+    int64_t busy_ns;
+} aisim_rank_sums;
+
+typedef struct aisim_transfer_sums {
+    uint64_t jobs, bytes;
+    int64_t time_ns;
+} aisim_transfer_sums;
+
+typedef struct aisim_phase_mark {
+    int64_t t_ns;
+    char *from, *to;
+} aisim_phase_mark;
+
+enum { AISIM_SPEC_POSITIONS = 8, AISIM_TRANSFER_KINDS = 3 };
+
+struct aisim_recorder {
+    aisim_recorder_config config;
+    int64_t start_ns; /* measurement start */
+    int64_t end_ns;   /* end of the run, -1 = running */
+    bool finished;
+
+    /* requests */
+    uint64_t arrived, outcomes[AISIM_OUTCOMES], preparation, never_issued;
+    uint64_t crossed_start, crossed_end;
+    int64_t first_arrival_ns, last_completion_ns; /* of the cohort, -1 = none */
+    uint32_t first_measured;                      /* id of the first measured arrival, 0 = none */
+    bool first_known; /* … and it completed: observation start is fixed */
+    uint64_t input_tokens, output_tokens, reused_tokens, first_reused_tokens, hits;
+    uint64_t ideal_tokens;
+    bool ideal_known;
+    uint64_t good, good_output_tokens;
+    bool any_slo;
+    uint64_t preemptions, readmissions, recomputed;
+    AISIM_ARRAY(uint32_t) completions; /* per second since the start */
+
+    /* speculation: measured requests */
+    uint64_t drafts, drafted, accepted;
+    uint64_t accepted_more[AISIM_SPEC_POSITIONS]; /* verifications that accepted more than j */
+    uint32_t positions;                           /* drafts of the widest verification */
+
+    /* distributions */
+    aisim_digest distributions[AISIM_DISTRIBUTIONS];
+    aisim_digest pass_tokens, pass_requests, pass_ms, play_ms;
+    aisim_gaps gaps;
+    AISIM_ARRAY(aisim_class_state) classes;
+    uint32_t classes_used;
+    uint16_t only_class;
+
+    /* cluster */
+    aisim_levels levels;
+    AISIM_ARRAY(aisim_worker_sums) workers;
+    AISIM_ARRAY(aisim_rank_sums) ranks;
+    aisim_transfer_sums transfers[AISIM_TRANSFER_KINDS];
+    uint64_t evicted_blocks, plays_total, plays_completed;
+    AISIM_ARRAY(int64_t) lane_start_ns; /* of the live play of each lane, -1 = none */
+
+    AISIM_ARRAY(aisim_phase_mark) phases;
+    AISIM_ARRAY(char *) warnings;
+    aisim_custom *custom;
+};
+
+/** State of a class, added if new. */
+aisim_class_state *aisim_recorder_class_state(aisim_recorder *recorder, uint16_t class_id);
+/** Sums of a rank, added if new. */
+aisim_rank_sums *aisim_recorder_rank_sums(aisim_recorder *recorder, uint32_t rank);
+/** KV level of a rank from t on; folds the log now and then. */
+void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
+                          uint64_t cached, uint64_t total);
+
+#endif

@@ -1,0 +1,340 @@
+/* admit.c - step 2 of a pass: the head of the waiting queue through the admission gate
+ * (spec/engine.md §4.3, §8, §11.5, §11.7). */
+#include "sched/plan.h"
+
+/* ---- lookup
+ * ------------------------------------------------------------------------------------------ */
+
+static bool drops(const aisim_rank *rank, const aisim_request *r)
+{
+    return rank->rules.drop && aisim_rank_output_left(rank, r) > 0; /* E-H4, R14 */
+}
+
+/* E-H3: the last token is recomputed while output is wanted. */
+static uint32_t hit_bound(const aisim_rank *rank, const aisim_request *r)
+{
+    uint32_t known = aisim_known(r);
+    return aisim_rank_output_left(rank, r) > 0 ? known - 1 : known;
+}
+
+/* E-H3, E-H4. */
+static void find_tokens(aisim_rank *rank, const aisim_request *r, aisim_head_hit *hit)
+{
+    aisim_block_pool *pool = &rank->pool;
+    uint32_t limit = hit_bound(rank, r) / pool->block_size;
+    hit->blocks = aisim_block_pool_lookup(pool, r->lease.run, limit, &hit->active);
+    if (hit->blocks > 0 && drops(rank, r)) {
+        hit->blocks--;
+        aisim_block_pool_lookup(pool, r->lease.run, hit->blocks, &hit->active);
+    }
+    hit->tokens = hit->blocks * pool->block_size;
+}
+
+/* E-S8, E-S9: the longest length at which tokens and a complete checkpoint agree. */
+static void find_state(aisim_rank *rank, const aisim_request *r, aisim_head_hit *hit)
+{
+    aisim_block_pool *pool = &rank->pool;
+    const aisim_kv_config *kv = &rank->config.kv;
+    uint32_t b = pool->block_size, active;
+    uint32_t bound = hit_bound(rank, r);
+    uint32_t whole = aisim_block_pool_lookup(pool, r->lease.run, aisim_known(r) / b, &active);
+    bool fine = kv->prefix_match_unit > 0 && kv->prefix_match_unit < b;
+    uint32_t dense = aisim_min_u32(whole * b, bound / b * b);
+    if (fine && bound > whole * b) { /* the last page may match partly */
+        uint32_t upto = aisim_min_u32(bound, whole * b + b - 1);
+        uint32_t part = aisim_page_longest(pool, r->lease.run, whole * b, upto);
+        dense = part > dense ? part : dense;
+    } else if (fine) { /* bound lies in a whole page: only the beginning of that page counts */
+        uint32_t part = aisim_page_longest(pool, r->lease.run, dense, bound);
+        dense = part > dense ? part : dense;
+    }
+    if (dense >= b && drops(rank, r)) {
+        dense -= b; /* once, before a checkpoint is searched */
+    }
+    bool wait = kv->same_pass_hit == AISIM_SAME_PASS_WAIT; /* R12 */
+    aisim_state_hit found =
+        aisim_state_find(pool, r->lease.run, dense, whole, rank->plan_serial, wait);
+    hit->tokens = found.tokens;
+    hit->source = found.state;
+    hit->same_pass = found.same_pass;
+    hit->junction = dense > found.tokens ? dense : 0; /* N2 */
+    hit->blocks = found.tokens / b;
+    if (found.tokens % b != 0) {
+        hit->partial = aisim_page_find(pool, r->lease.run, found.tokens);
+    }
+    aisim_block_pool_lookup(pool, r->lease.run, hit->blocks, &hit->active);
+}
+
+static bool memo_holds(const aisim_rank *rank, uint32_t slot, const aisim_request *r)
+{
+    return rank->memo_slot == slot && rank->memo_request_generation == r->generation &&
+           rank->memo_index_generation == aisim_block_pool_generation(&rank->pool) &&
+           rank->memo_known == aisim_known(r) && rank->memo_stable;
+}
+
+/* E-P10 with the memo of a blocked head (§19.12). */
+static aisim_head_hit lookup(aisim_rank *rank, uint32_t slot, const aisim_request *r)
+{
+    if (memo_holds(rank, slot, r)) {
+        return rank->memo;
+    }
+    aisim_head_hit hit = {.source = AISIM_NO_STATE, .partial = AISIM_NONE};
+    if (rank->pool.prefix_caching && !(r->flags & AISIM_REQF_NO_READ)) {
+        if (aisim_rank_stateful(rank)) {
+            find_state(rank, r, &hit);
+        } else {
+            find_tokens(rank, r, &hit);
+        }
+    }
+    rank->memo_slot = slot;
+    rank->memo_request_generation = r->generation;
+    rank->memo_index_generation = aisim_block_pool_generation(&rank->pool);
+    rank->memo_known = aisim_known(r);
+    rank->memo_stable = !aisim_rank_stateful(rank); /* a checkpoint may become visible by itself */
+    rank->memo = hit;
+    return hit;
+}
+
+/* ---- gate
+ * --------------------------------------------------------------------------------------------- */
+
+/* Blocks of the optional admission reserve (E-P12b, R3). */
+static uint64_t reserve(const aisim_rank *rank)
+{
+    double w = rank->config.scheduler.watermark;
+    return w > 0.0 && rank->running.len > 0 ? (uint64_t)(w * (double)rank->pool.blocks) : 0;
+}
+
+/* Inactive blocks that a restore pins: source and partial page (E-S11). */
+static uint32_t idle_pins(const aisim_rank *rank, const aisim_head_hit *hit)
+{
+    const aisim_extent *extents = rank->pool.extents.slots.data;
+    uint32_t idle = 0;
+    if (hit->source.extent != AISIM_NONE && extents[hit->source.extent].refs == 0) {
+        idle += extents[hit->source.extent].count;
+    }
+    if (hit->partial != AISIM_NONE && extents[hit->partial].refs == 0) {
+        idle++;
+    }
+    return idle;
+}
+
+/* E-P12: the whole known context is charged; idle hit blocks get no discount. */
+static bool gate_opens(const aisim_rank *rank, const aisim_request *r, const aisim_head_hit *hit)
+{
+    uint64_t need = aisim_blocks_of(&rank->pool, aisim_known(r));
+    need -= hit->active < need ? hit->active : need;
+    if (aisim_rank_stateful(rank)) {
+        need += rank->config.kv.state_blocks + idle_pins(rank, hit);
+    }
+    return need + reserve(rank) <= rank->pool.free + rank->pool.extents.inactive;
+}
+
+static aisim_end_reason reject_reason(const aisim_rank *rank, const aisim_request *r)
+{
+    if (r->prompt_tokens == 0) {
+        return AISIM_END_REJECTED_EMPTY; /* E-T3 */
+    }
+    if (r->prompt_tokens >= aisim_rank_limit(rank)) {
+        return AISIM_END_REJECTED_CONTEXT; /* E-T1 */
+    }
+    if (!rank->config.scheduler.chunked_prefill && rank->config.scheduler.context_length == 0 &&
+        r->prompt_tokens > rank->config.scheduler.max_batched_tokens) {
+        return AISIM_END_REJECTED_CAPACITY; /* engine.md §2: it would wait for ever */
+    }
+    return AISIM_END_NONE;
+}
+
+/* ---- admission
+ * ------------------------------------------------------------------------------------------ */
+
+/* The request leaves the queue for the running list; C = reused. */
+static void join(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t recurrent,
+                 uint32_t junction)
+{
+    aisim_request *r = aisim_rank_request(rank, slot);
+    aisim_decision decision = {.kind = AISIM_DECIDED_ADMIT,
+                               .slot = slot,
+                               .generation = r->generation,
+                               .tokens = reused,
+                               .wait_ns = rank->now_ns - r->waiting_since_ns};
+    aisim_array_push(&aisim_rank_current(rank)->decisions, decision);
+    aisim_rank_dequeue(rank, slot);
+    uint32_t of_prompt = aisim_min_u32(reused, r->prompt_tokens);
+    if (r->admissions == 0) {
+        r->first_admit_ns = rank->now_ns;
+        r->first_reused = of_prompt; /* E-L4 */
+    } else {
+        r->stall_ns += rank->now_ns - r->waiting_since_ns;
+        r->flags |= AISIM_REQF_RESUMED;
+    }
+    if (of_prompt > r->max_reused) {
+        r->max_reused = of_prompt;
+    }
+    r->admissions++;
+    r->state = AISIM_REQ_RUNNING;
+    r->position = rank->running.len;
+    aisim_running running = {
+        .slot = slot, .entry = AISIM_NONE, .recurrent = recurrent, .junction = junction};
+    aisim_array_push(&rank->running, running);
+}
+
+static void enter(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t recurrent,
+                  uint32_t junction, uint32_t d, uint32_t slots)
+{
+    join(rank, slot, reused, recurrent, junction);
+    aisim_plan_entry *entry = aisim_rank_book(rank, slot, reused, d, slots);
+    entry->admitted = true;
+    entry->reused = reused;
+}
+
+typedef enum { ADMITTED, NEXT_HEAD, STOP } outcome;
+
+/* E-P9: an activated hand-off has everything already. */
+static outcome admit_resident(aisim_rank *rank, uint32_t slot)
+{
+    aisim_request *r = aisim_rank_request(rank, slot);
+    uint32_t known = aisim_known(r), from = r->computed, d = known - from;
+    aisim_grant grant = {.watermark = known, .slots = known};
+    if (d > rank->budget_left || !aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
+        return STOP;
+    }
+    aisim_grant_take(&rank->pool, &r->lease, &grant);
+    join(rank, slot, r->prompt_tokens, AISIM_NONE, 0);
+    aisim_plan_entry *entry = aisim_rank_book(rank, slot, from, d, known);
+    entry->admitted = true;
+    entry->reused = r->prompt_tokens;
+    return ADMITTED;
+}
+
+/* N3: the first decode after a near-total hit is padded to the width of a verification. */
+static bool padded(const aisim_rank *rank, const aisim_request *r, uint32_t reused)
+{
+    const aisim_speculation_config *config = &rank->config.speculation;
+    return config->pad_first_decode && config->mode != AISIM_SPECULATION_NONE && reused > 0 &&
+           aisim_known(r) - reused == 1 && rank->prompt_planned == 0 &&
+           (uint64_t)reused + 1 + config->depth < aisim_rank_limit(rank);
+}
+
+static bool take_capacity(aisim_rank *rank, aisim_request *r, const aisim_head_hit *hit,
+                          uint32_t target, uint32_t slots, uint32_t *recurrent)
+{
+    bool stateful = aisim_rank_stateful(rank);
+    aisim_grant grant = {.watermark = aisim_min_u32(slots, aisim_known(r)),
+                         .slots = slots,
+                         .hit_blocks = hit->blocks,
+                         .hit_active = hit->active,
+                         .extra = stateful ? rank->config.kv.state_blocks : 0,
+                         .idle_pins = idle_pins(rank, hit),
+                         .reserve = rank->config.scheduler.reserve_full_prompt ? 0 : reserve(rank)};
+    if (!aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
+        return false;
+    }
+    *recurrent = AISIM_NONE;
+    if (stateful) {
+        *recurrent = aisim_recurrent_take(&rank->recurrents);
+        aisim_recurrent_pin(&rank->recurrents, *recurrent, &rank->rules, &rank->pool, hit->source,
+                            hit->partial, rank->plan_serial);
+    }
+    aisim_grant_take(&rank->pool, &r->lease, &grant);
+    if (stateful) {
+        aisim_recurrent_start(&rank->recurrents.slots.data[*recurrent], &rank->rules, &rank->pool,
+                              target);
+    }
+    return true;
+}
+
+static outcome admit_with_hit(aisim_rank *rank, uint32_t slot, const aisim_head_hit *hit)
+{
+    const aisim_scheduler_config *config = &rank->config.scheduler;
+    aisim_request *r = aisim_rank_request(rank, slot);
+    uint32_t reused = hit->tokens + hit->external, known = aisim_known(r);
+    bool rejects = config->never_fits == AISIM_NEVER_FITS_REJECT; /* R1 */
+    uint32_t state = 0;
+    if (aisim_rank_stateful(rank)) { /* E-S12 */
+        uint32_t k = rank->config.kv.state_blocks;
+        state = k + (hit->source.extent != AISIM_NONE ? k : 0) + (hit->partial != AISIM_NONE);
+    }
+    if (rejects && !aisim_rank_fits_alone(rank, r, 0, state)) { /* E-P11 */
+        aisim_rank_dequeue(rank, slot);
+        aisim_rank_decide_reject(rank, slot, AISIM_END_REJECTED_CAPACITY);
+        return NEXT_HEAD;
+    }
+    if (config->reserve_full_prompt && !gate_opens(rank, r, hit)) {
+        return STOP; /* E-P12, R2 */
+    }
+    if (rank->deferred && known - reused > 1) {
+        return STOP; /* E-P13 */
+    }
+    uint32_t d = aisim_rank_share(rank, r, reused, 0); /* E-P14 */
+    bool pad = padded(rank, r, reused);
+    if (pad) {
+        d = 1 + rank->config.speculation.depth;
+        if (d > rank->budget_left) {
+            return STOP;
+        }
+    }
+    if (aisim_rank_unsplittable(rank, r, reused)) {
+        return STOP;
+    }
+    if (d > 0 && !pad) {
+        d = aisim_rank_split(rank, r, hit->junction, reused, d);
+    }
+    if (d == 0 && reused < known) {
+        return STOP;
+    }
+    uint32_t lookahead = aisim_rank_native(rank) && rank->config.speculation.first_chunk_lookahead
+                             ? rank->config.speculation.lookahead_slots
+                             : 0; /* R16 */
+    uint32_t slots = aisim_min_u32(reused + d + lookahead, aisim_rank_limit(rank));
+    if (rejects && !aisim_rank_fits_alone(rank, r, slots, state)) { /* N5 */
+        aisim_rank_dequeue(rank, slot);
+        aisim_rank_decide_reject(rank, slot, AISIM_END_REJECTED_CAPACITY);
+        return NEXT_HEAD;
+    }
+    uint32_t recurrent;
+    if (!take_capacity(rank, r, hit, aisim_min_u32(reused + d, known), slots, &recurrent)) {
+        return STOP; /* N4; cannot happen after the gate without look-ahead (E-P15) */
+    }
+    enter(rank, slot, reused, recurrent, hit->junction, d, slots);
+    return ADMITTED;
+}
+
+static outcome plan_head(aisim_rank *rank, uint32_t slot)
+{
+    aisim_request *r = aisim_rank_request(rank, slot);
+    aisim_end_reason reason = reject_reason(rank, r); /* E-P8 */
+    if (reason != AISIM_END_NONE) {
+        aisim_rank_dequeue(rank, slot);
+        aisim_rank_decide_reject(rank, slot, reason);
+        return NEXT_HEAD;
+    }
+    if (r->outstanding > 0 || aisim_rank_held_back(rank, r)) {
+        return STOP; /* N1; §15 point 5 */
+    }
+    if (r->computed >= r->prompt_tokens && r->lease.allocated >= r->prompt_tokens) {
+        return admit_resident(rank, slot);
+    }
+    aisim_head_hit hit = lookup(rank, slot, r);
+    if (rank->connector_tokens > 0) {
+        hit.external = aisim_min_u32(rank->connector_tokens, aisim_known(r) - 1 - hit.tokens);
+    }
+    return hit.same_pass ? STOP : admit_with_hit(rank, slot, &hit);
+}
+
+void aisim_rank_plan_waiting(aisim_rank *rank)
+{
+    const aisim_scheduler_config *config = &rank->config.scheduler;
+    while (rank->running.len < config->max_sequences && rank->waiting.slots.len > 0 && /* E-P7 */
+           (rank->budget_left > 0 || config->admit_at_zero_budget)) {                  /* R5 */
+        outcome result = plan_head(rank, aisim_queue_head(&rank->waiting));
+        if (result == STOP) {
+            break;
+        }
+        const aisim_batch *batch = aisim_rank_current(rank);
+        if (result == ADMITTED && rank->budget_left == 0 &&
+            batch->plan.data[batch->plan.len - 1].tokens == 0) {
+            break; /* E-P16 */
+        }
+    }
+}

@@ -1,0 +1,7 @@
+# One ctest entry per transcript, and one for the commands of the README.
+file(GLOB files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} tests/cli/transcripts/*.txt)
+foreach(file IN LISTS files)
+  cmake_path(GET file STEM name)
+  aisim_test(NAME cli.${name} LABEL cli COMMAND lua5.4 tests/cli/run.lua ${file})
+endforeach()
+aisim_test(NAME cli.readme LABEL cli COMMAND lua5.4 tests/cli/readme.lua)

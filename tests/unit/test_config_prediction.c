@@ -1,0 +1,350 @@
+/* test_config_prediction.c - whole files: the anchor workloads (anchor-workloads.md §1), AgentX
+ * files, pools by role, and everything in traffic that does not go together. */
+#include <stdlib.h>
+
+#include "check.h"
+#include "config/emit.h"
+#include "config/prediction.h"
+#include "config/resolve.h"
+#include "config/schema.h"
+#include "config/yaml.h"
+
+static aisim_status read_file_text(const char *text, const char *const sets[], uint32_t n,
+                                   uint32_t modelled, aisim_prediction *out, aisim_error *err)
+{
+    aisim_value *tree = NULL;
+    aisim_source *source = aisim_source_new(AISIM_ORIGIN_FILE, "x.yaml");
+    aisim_status status = aisim_yaml_text(text, strlen(text), source, &tree, err);
+    aisim_source_release(source);
+    *out = (aisim_prediction){0};
+    return status == AISIM_OK ? aisim_prediction_tree(tree, sets, n, modelled, out, err) : status;
+}
+
+static void check_refused(const char *text, const char *want, int line)
+{
+    aisim_prediction p;
+    aisim_error err = {0};
+    char got[2048];
+    aisim_status status = read_file_text(text, NULL, 0, AISIM_MODELS_NOW, &p, &err);
+    check_str(aisim_error_format(&err, got, sizeof got), want, text, __FILE__, line);
+    check_that(status != AISIM_OK && p.tree == NULL && p.n_pools == 0, text, __FILE__, line);
+    aisim_prediction_free(&p);
+}
+#define REFUSES(text, want) check_refused((text), (want), __LINE__)
+
+static void check_accepted(const char *text, int line)
+{
+    aisim_prediction p;
+    aisim_error err = {0};
+    char got[2048];
+    read_file_text(text, NULL, 0, AISIM_MODELS_NOW, &p, &err);
+    check_str(aisim_error_format(&err, got, sizeof got), "", text, __FILE__, line);
+    aisim_prediction_free(&p);
+}
+#define ACCEPTS(text) check_accepted((text), __LINE__)
+
+static const char anchor[] =
+    "traffic:\n"
+    "  source: {type: synthetic, input_tokens: 120000, output_tokens: 64}\n"
+    "  load: {type: concurrency, concurrency: 4}\n"
+    "  stop: {requests: 2048}\n"
+    "engine:\n"
+    "  mode: aggregated\n"
+    "  model: llama-3.1-8b\n"
+    "  hardware: h200_sxm\n"
+    "  backend: vllm\n"
+    "  context_length: 131072\n"
+    "  speculation: {kind: mtp, params: {depth: 2}, expected_accepted_tokens: 1.5, seed: 42}\n"
+    "  workers:\n"
+    "    aggregated:\n"
+    "      parallelism: {replicas: 1, tensor: 1, pipeline: 1, attention_data: 1}\n"
+    "      scheduler: {max_batched_tokens: 2048, max_sequences: 4, chunked_prefill: true}\n"
+    "      kv_cache:\n"
+    "        block_size: 16\n"
+    "        bytes_per_token: 250000\n"
+    "        prefix_caching: true\n"
+    "        capacity: {type: fixed, blocks: 16384}\n"
+    "        host_offload: {scope: dp_rank_local, num_host_blocks: 2097152,\n"
+    "                       d2h_bandwidth_gbps: 32, h2d_bandwidth_gbps: 32,\n"
+    "                       connector: offloading_v0_32}\n";
+
+static void the_anchor_workload_can_be_written(void)
+{
+    aisim_prediction p;
+    aisim_error err = {0};
+    CHECK_EQ(read_file_text(anchor, NULL, 0, AISIM_MODELS_NOW, &p, &err), AISIM_OK);
+    CHECK_STR(err.text, "");
+    CHECK_EQ(p.n_pools, 1);
+    CHECK_EQ(p.pools[0].role, AISIM_ROLE_AGGREGATED);
+    CHECK_EQ(p.stop_requests, 2048);
+    aisim_rank_config rank;
+    aisim_capacity_request capacity;
+    aisim_config_facts facts = {.model = "llama-3.1-8b",
+                                .context_length = 131072,
+                                .bytes_per_token = 131072,
+                                .modelled = AISIM_MODELS_ALL};
+    CHECK_EQ(aisim_config_rank(p.pools[0].engine, &facts, &rank, &capacity, &err), AISIM_OK);
+    CHECK_STR(err.text, "");
+    CHECK_EQ(rank.scheduler.max_batched_tokens, 2048);
+    CHECK_EQ(rank.scheduler.max_sequences, 4);
+    CHECK_EQ(rank.scheduler.context_length, 131072);
+    CHECK_EQ(rank.kv.blocks, 16384);
+    CHECK_EQ(rank.kv.block_size, 16);
+    CHECK(rank.kv.bytes_per_token == 250000.0);
+    CHECK_EQ(rank.speculation.depth, 2);
+    CHECK_EQ(capacity.type, AISIM_CAPACITY_FIXED);
+    facts.modelled = 0; /* the key stands in line 11 of the file, in the pool's table as well */
+    char got[2048];
+    CHECK_EQ(aisim_config_rank(p.pools[0].engine, &facts, &rank, &capacity, &err),
+             AISIM_ENOTMODELLED);
+    CHECK_STR(aisim_error_format(&err, got, sizeof got),
+              "x.yaml:11:16: known, not modelled yet: speculation");
+    aisim_prediction_free(&p);
+}
+
+static void flags_win_and_are_named(void)
+{
+    static const char *const sets[] = {
+        "engine.workers.aggregated.scheduler.max_batched_tokens=8192",
+        "traffic.source={type: synthetic, input_tokens: 30k, output_tokens: 64}",
+        "engine.workers.aggregated.scheduler.max_batched_tokens=4096"};
+    aisim_prediction p, q;
+    aisim_error err = {0};
+    CHECK_EQ(read_file_text(anchor, sets, 3, AISIM_MODELS_NOW, &p, &err), AISIM_OK);
+    CHECK_EQ(
+        aisim_value_as_integer(aisim_value_find(p.pools[0].engine, "scheduler.max_batched_tokens")),
+        4096);
+    CHECK_EQ(aisim_value_as_integer(aisim_value_find(p.tree, "traffic.source.input_tokens")),
+             30000);
+    CHECK_EQ(aisim_value_origin(aisim_value_find(p.tree, "traffic.source.input_tokens")),
+             AISIM_ORIGIN_SET);
+    CHECK_EQ(aisim_value_origin(aisim_value_find(p.tree, "traffic.load.concurrency")),
+             AISIM_ORIGIN_FILE);
+    CHECK_EQ(read_file_text(anchor, NULL, 0, AISIM_MODELS_NOW, &q, &err), AISIM_OK);
+    CHECK(p.digest != q.digest && p.digest != 0);
+    aisim_prediction_free(&q);
+    static const char *const wrong[] = {"traffic.load.concurrency=none"};
+    char got[2048];
+    CHECK_EQ(read_file_text(anchor, wrong, 1, AISIM_MODELS_NOW, &q, &err), AISIM_EINVAL);
+    CHECK_STR(aisim_error_format(&err, got, sizeof got),
+              "--set traffic.load.concurrency=none: traffic.load.concurrency: integer expected, "
+              "got string 'none'");
+    aisim_prediction_free(&p);
+}
+
+static void a_resolved_file_is_a_file(void)
+{
+    aisim_prediction p, q;
+    aisim_error err = {0};
+    CHECK_EQ(read_file_text(anchor, NULL, 0, AISIM_MODELS_NOW, &p, &err), AISIM_OK);
+    aisim_text yaml = {0};
+    aisim_emit_yaml(p.tree, &yaml);
+    CHECK_EQ(read_file_text(aisim_text_get(&yaml), NULL, 0, AISIM_MODELS_NOW, &q, &err), AISIM_OK);
+    CHECK_STR(err.text, "");
+    CHECK(aisim_value_equal(p.tree, q.tree));
+    CHECK_EQ(p.digest, q.digest);
+    aisim_text_free(&yaml);
+    aisim_prediction_free(&p);
+    aisim_prediction_free(&q);
+}
+
+static void the_smallest_file(void)
+{
+    aisim_prediction p;
+    aisim_error err = {0};
+    CHECK_EQ(read_file_text("engine: {model: m}", NULL, 0, AISIM_MODELS_NOW, &p, &err), AISIM_OK);
+    CHECK_EQ(p.stop_requests, 100);
+    CHECK_EQ(aisim_value_as_integer(aisim_value_find(p.tree, "traffic.load.concurrency")), 10);
+    CHECK_EQ(p.n_pools, 1);
+    CHECK_EQ(aisim_value_as_integer(
+                 aisim_value_find(p.tree, "engine.workers.aggregated.scheduler.max_sequences")),
+             256);
+    CHECK(p.max_virtual_time_ms == 0.0 && p.memory_limit_bytes == 0.0);
+    aisim_prediction_free(&p);
+    REFUSES("", "x.yaml:1:1: empty; a map with at least 'engine' expected");
+    REFUSES("[1]", "x.yaml:1:1: a map with at least 'engine' expected, got a list");
+    REFUSES("traffic: {}", "x.yaml:1:1: missing key 'engine' (model, hardware and workers)");
+    REFUSES("engine: {model: m, scheduler: {}}",
+            "x.yaml:1:20: unknown key 'scheduler' (keys here: mode, workers, model, hardware, "
+            "backend, backend_version, context_length, estimation_mode, database_mode, "
+            "fallback_policy, speculation, nextn, nextn_accepted, kv_transfer)");
+}
+
+static void stop_rules(void)
+{
+    aisim_prediction p;
+    aisim_error err = {0};
+    read_file_text(
+        "{engine: {model: m}, traffic: {load: {type: poisson, requests_per_second: 2.5}, "
+        "stop: {requests_per_load_unit: 3, max_virtual_time_seconds: 2m}}, execution: "
+        "{resources: {memory_limit_gb: 4}}}",
+        NULL, 0, AISIM_MODELS_NOW, &p, &err);
+    CHECK_STR(err.text, "");
+    CHECK_EQ(p.stop_requests, 8); /* round(7.5), halves to even */
+    CHECK(p.max_virtual_time_ms == 120000.0);
+    CHECK(p.memory_limit_bytes == 4e9);
+    aisim_prediction_free(&p);
+    REFUSES("{engine: {}, traffic: {source: {type: synthetic}}}",
+            "x.yaml:1:23: missing key 'traffic.stop.requests' (a synthetic source has no end; or "
+            "max_virtual_time_seconds)");
+    REFUSES("{engine: {}, traffic: {stop: {requests: 3, requests_per_load_unit: 2}}}",
+            "x.yaml:1:68: traffic.stop: give requests or requests_per_load_unit, not both");
+    REFUSES("{engine: {}, traffic: {stop: {requests: 0}}}",
+            "x.yaml:1:41: traffic.stop.requests = 0: must be >= 1");
+    REFUSES("{engine: {}, traffic: {load: {type: poisson}, stop: {requests: 1}}}",
+            "x.yaml:1:30: missing key 'traffic.load.requests_per_second' (mean rate of arrivals)");
+    REFUSES("{engine: {}, traffic: {load: {type: constant_rate, requests_per_second: 0}, stop: "
+            "{requests: 1}}}",
+            "x.yaml:1:73: traffic.load.requests_per_second = 0: must be > 0");
+    REFUSES(
+        "{engine: {}, traffic: {load: {type: concurrency, speedup: 2}, stop: {requests: 1}}}",
+        "x.yaml:1:50: traffic.load.speedup: has no effect with type = 'concurrency' (it belongs "
+        "to trace_timestamps, trace)");
+    REFUSES("{engine: {}, traffic: {stop: {sessions: 3}}}",
+            "x.yaml:1:31: known, not modelled: traffic.stop.sessions (a key of synthetic-session)");
+}
+
+#define TRACE(load, stop)                                                                          \
+    "{engine: {}, traffic: {source: {type: trace, format: weka, paths: [a.jsonl]}, load: {" load   \
+    "}" stop "}}"
+
+static void traces_and_agentx(void)
+{
+    ACCEPTS(TRACE("type: trace_timestamps", ""));
+    ACCEPTS(TRACE("type: trace, speedup: 2", ", stop: {max_virtual_time_seconds: 60}"));
+    ACCEPTS(TRACE("type: trace_timestamps, agentic_lanes: 8, agentic_snapshot: {seed: 42}, "
+                  "agentic_warmup: true, agentic_profile: {duration_seconds: 30}",
+                  ""));
+    ACCEPTS(
+        TRACE("type: trace_timestamps, agentic_lanes: 2, agentic_snapshot: {u: [0, 0.5]}, "
+              "agentic_t_star: [0, 1], agentic_authored_gate: false, agentic_on_error: continue, "
+              "agentic_cache_identity: after_system, agentic_profile: {}",
+              ""));
+    aisim_prediction p;
+    aisim_error err = {0};
+    read_file_text("{engine: {}, traffic: {source: {type: trace, paths: a.jsonl, align_inputs: "
+                   "false}, load: {type: trace, agentic_lanes: 1, agentic_snapshot: {}, "
+                   "agentic_profile: {duration_seconds: 1h}}}}",
+                   NULL, 0, AISIM_MODELS_NOW, &p, &err);
+    CHECK_STR(err.text, "");
+    CHECK_STR(aisim_value_as_text(aisim_value_find(p.tree, "traffic.load.type")),
+              "trace_timestamps");
+    CHECK_EQ(aisim_value_len(aisim_value_find(p.tree, "traffic.source.paths")), 1);
+    CHECK_STR(aisim_value_as_text(aisim_value_find(p.tree, "traffic.source.align_inputs")),
+              "false");
+    CHECK(aisim_value_as_real(
+              aisim_value_find(p.tree, "traffic.load.agentic_profile.duration_seconds")) == 3600.0);
+    CHECK(aisim_value_as_real(aisim_value_find(
+              p.tree, "traffic.load.agentic_profile.tree_idle_cap_seconds")) == 300.0);
+    aisim_prediction_free(&p);
+
+    REFUSES(TRACE("type: concurrency", ""),
+            "x.yaml:1:92: traffic.load.type = 'concurrency': a trace of format 'weka' needs "
+            "trace_timestamps");
+    REFUSES("{engine: {}, traffic: {source: {type: trace}}}",
+            "x.yaml:1:32: missing key 'traffic.source.paths' (files or folders, read in this "
+            "order)");
+    REFUSES(
+        "{engine: {}, traffic: {source: {type: trace, format: mooncake, paths: [a]}}}",
+        "x.yaml:1:54: known, not modelled: traffic.source.format = 'mooncake' (modelled: weka)");
+    REFUSES(
+        "{engine: {}, traffic: {source: {type: synthetic-session}}}",
+        "x.yaml:1:39: known, not modelled: traffic.source.type = 'synthetic-session' (modelled: "
+        "synthetic, trace)");
+    REFUSES("{engine: {}, traffic: {load: {type: gamma}}}",
+            "x.yaml:1:37: known, not modelled: traffic.load.type = 'gamma' (modelled: concurrency, "
+            "constant_rate, poisson, trace_timestamps, trace)");
+    REFUSES("{engine: {}, traffic: {load: {type: trace}, stop: {requests: 1}}}",
+            "x.yaml:1:37: traffic.load.type = 'trace': needs traffic.source.type = 'trace'");
+    REFUSES(TRACE("type: trace", ", stop: {requests: 5}"),
+            "x.yaml:1:117: known, not modelled: traffic.stop.requests with a trace (it runs to its "
+            "end, or to max_virtual_time_seconds)");
+    REFUSES(TRACE("type: trace, agentic_snapshot: {}", ""),
+            "x.yaml:1:117: traffic.load.agentic_snapshot: has no effect without agentic_lanes");
+    REFUSES(TRACE("type: trace, agentic_lanes: 2, agentic_profile: {}", ""),
+            "x.yaml:1:134: traffic.load.agentic_profile: has no effect without agentic_snapshot");
+    REFUSES(TRACE("type: trace, agentic_lanes: 2, agentic_warmup: true", ""),
+            "x.yaml:1:133: traffic.load.agentic_warmup: has no effect without agentic_snapshot");
+    REFUSES(
+        TRACE("type: trace, agentic_lanes: 2, agentic_snapshot: {}, agentic_warmup_mode: advance",
+              ""),
+        "x.yaml:1:160: traffic.load.agentic_warmup_mode: has no effect without agentic_warmup: "
+        "true");
+    REFUSES(TRACE("type: trace, agentic_lanes: 2, agentic_snapshot: {u: [0.5]}", ""),
+            "x.yaml:1:139: traffic.load.agentic_snapshot.u: one number per lane expected (2)");
+    REFUSES(TRACE("type: trace, agentic_lanes: 2, agentic_snapshot: {}, agentic_t_star: [0.75, "
+                  "0.25]",
+                  ""),
+            "x.yaml:1:155: traffic.load.agentic_t_star: two numbers expected, [low, high]");
+    REFUSES(TRACE("type: trace, agentic_lanes: 2, agentic_snapshot: {}, agentic_profile: {}",
+                  ", stop: {max_virtual_time_seconds: 5}"),
+            "x.yaml:1:194: traffic.stop.max_virtual_time_seconds: cannot be combined with "
+            "agentic_profile, which has duration_seconds");
+}
+
+static void roles_and_modes(void)
+{
+    static const char pd[] = "engine:\n"
+                             "  mode: disaggregated\n"
+                             "  model: m\n"
+                             "  kv_transfer: {bandwidth_gb_per_second: 400}\n"
+                             "  workers:\n"
+                             "    prefill: &w\n"
+                             "      scheduler: {max_sequences: 7}\n"
+                             "    decode: *w\n";
+    REFUSES(pd, "x.yaml:2:9: known, not modelled yet: engine.mode = 'disaggregated'");
+    aisim_prediction p;
+    aisim_error err = {0};
+    CHECK_EQ(read_file_text(pd, NULL, 0, AISIM_MODELS_ALL, &p, &err), AISIM_OK);
+    CHECK_EQ(p.n_pools, 2);
+    CHECK_STR(p.pools[0].name, "prefill");
+    CHECK_STR(p.pools[1].name, "decode");
+    CHECK_EQ(p.pools[1].role, AISIM_ROLE_DECODE);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(
+            aisim_value_as_integer(aisim_value_find(p.pools[i].engine, "scheduler.max_sequences")),
+            7);
+        CHECK_STR(aisim_value_as_text(aisim_value_get(p.pools[i].engine, "model")), "m");
+    }
+    aisim_prediction_free(&p);
+    REFUSES("engine: {workers: {prefill: {}}}",
+            "x.yaml:1:29: engine.workers.prefill: has no effect with engine.mode = 'aggregated'");
+    REFUSES("engine: {kv_transfer: {}}",
+            "x.yaml:1:23: engine.kv_transfer: has no effect with engine.mode = 'aggregated'");
+    REFUSES("engine: {mode: afd}", "x.yaml:1:16: known, not modelled: engine.mode = 'afd' "
+                                   "(modelled: aggregated, disaggregated)");
+    REFUSES("{engine: {}, router: {policy: kv_router}}",
+            "x.yaml:1:31: known, not modelled: router.policy = 'kv_router' (modelled: round_robin; "
+            "in Lua a router may be a function)");
+    REFUSES(
+        "{engine: {}, planner: {policy: enabled}}",
+        "x.yaml:1:32: known, not modelled: planner.policy = 'enabled' (scale with sim:autoscale "
+        "in a Lua scenario)");
+    REFUSES("{engine: {}, optimization: {target: throughput}}",
+            "x.yaml:1:14: known, not modelled: optimization (one configuration per file; sweep and "
+            "search are Lua scenarios)");
+    REFUSES("{engine: {}, execution: {resources: {memory_limit_gb: 1, memory_limit_gib: 1}}}",
+            "x.yaml:1:76: execution.resources: give memory_limit_gb or memory_limit_gib, not both");
+}
+
+static void a_missing_file(void)
+{
+    aisim_prediction p;
+    aisim_error err = {0};
+    CHECK_EQ(aisim_prediction_file("/nonexistent.yaml", NULL, 0, AISIM_MODELS_NOW, &p, &err),
+             AISIM_EIO);
+    CHECK(p.tree == NULL);
+}
+
+int main(void)
+{
+    the_anchor_workload_can_be_written();
+    flags_win_and_are_named();
+    a_resolved_file_is_a_file();
+    the_smallest_file();
+    stop_rules();
+    traces_and_agentx();
+    roles_and_modes();
+    a_missing_file();
+    return check_done();
+}
