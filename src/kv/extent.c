@@ -555,7 +555,8 @@ static void trim(aisim_extents *set, uint32_t i, uint32_t cut, aisim_extent_gone
     if (kind == AISIM_EXTENT_PRIMARY) {
         lose(set, run, end - cut, end, gone, context);
     } else if (gone != NULL && kind != AISIM_EXTENT_DUPLICATE) {
-        gone(context, run, end - cut, cut, AISIM_GONE_OTHER, 0);
+        gone(context, run, end - cut, cut, AISIM_GONE_OTHER,
+             kind == AISIM_EXTENT_ALIAS ? i : AISIM_NONE);
     }
     if (empty) {
         aisim_extent_drop(set, i);

@@ -89,7 +89,8 @@ typedef enum {
 } aisim_gone;
 
 /** Copies of the blocks [first, first + count) of the run left the index.
- *  @param age  place of the copy among the copies of its identity, 0 = the primary */
+ *  @param age  place of the copy among the copies of its identity, 0 = the primary; OTHER: the
+ * extent of a partial page, AISIM_NONE for a state */
 typedef void (*aisim_extent_gone_fn)(void *context, uint32_t run, uint32_t first, uint32_t count,
                                      aisim_gone how, uint32_t age);
 

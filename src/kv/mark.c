@@ -244,9 +244,10 @@ uint32_t aisim_page_longest(const aisim_block_pool *pool, uint32_t run, uint32_t
     return 0;
 }
 
-uint32_t aisim_page_publish(aisim_block_pool *pool, uint32_t run, uint32_t tokens, uint32_t pass)
+uint32_t aisim_page_publish(aisim_block_pool *pool, const aisim_lease *lease, uint32_t tokens,
+                            uint32_t pass)
 {
-    run = run_at(pool, run, tokens);
+    uint32_t run = run_at(pool, lease->run, tokens);
     aisim_extent value = {.run = run,
                           .first = tokens / pool->block_size,
                           .count = 1,
@@ -260,6 +261,16 @@ uint32_t aisim_page_publish(aisim_block_pool *pool, uint32_t run, uint32_t token
                           .kind = AISIM_EXTENT_ALIAS};
     uint32_t extent = aisim_extent_new(&pool->extents, value);
     aisim_mark_add(&pool->extents, AISIM_MARK_PAGE, extent, run, tokens, pass);
+    if (pool->tracing) {
+        aisim_kv_log_entry entry = {.kind = AISIM_KV_PAGED,
+                                    .event = UINT32_MAX,
+                                    .run = run,
+                                    .first = value.first,
+                                    .count = 1,
+                                    .owner = lease->owner,
+                                    .age = extent};
+        aisim_array_push(&pool->log, entry);
+    }
     return extent;
 }
 

@@ -70,7 +70,8 @@ uint32_t aisim_page_longest(const aisim_block_pool *pool, uint32_t run, uint32_t
 
 /** A private page of the owner becomes visible up to `tokens` tokens of the path (E-S9).
  *  @return its extent */
-uint32_t aisim_page_publish(aisim_block_pool *pool, uint32_t run, uint32_t tokens, uint32_t pass);
+uint32_t aisim_page_publish(aisim_block_pool *pool, const aisim_lease *lease, uint32_t tokens,
+                            uint32_t pass);
 
 /** Takes a publication of this pass back; the block is private again. */
 void aisim_page_withdraw(aisim_block_pool *pool, uint32_t extent);

@@ -190,6 +190,14 @@ static void enter(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t rec
 
 typedef enum { ADMITTED, NEXT_HEAD, STOP } outcome;
 
+static outcome reject_head(aisim_rank *rank, uint32_t slot, aisim_end_reason reason)
+{
+    aisim_rank_dequeue(rank, slot);
+    aisim_rank_give_back(rank, slot, AISIM_NONE); /* an activated hand-off owns its prompt */
+    aisim_rank_decide_reject(rank, slot, reason);
+    return NEXT_HEAD;
+}
+
 /* E-P9: an activated hand-off has everything already. */
 static outcome admit_resident(aisim_rank *rank, uint32_t slot)
 {
@@ -256,9 +264,7 @@ static outcome admit_with_hit(aisim_rank *rank, uint32_t slot, const aisim_head_
         state = k + (hit->source.extent != AISIM_NONE ? k : 0) + (hit->partial != AISIM_NONE);
     }
     if (rejects && !aisim_rank_fits_alone(rank, r, 0, state)) { /* E-P11 */
-        aisim_rank_dequeue(rank, slot);
-        aisim_rank_decide_reject(rank, slot, AISIM_END_REJECTED_CAPACITY);
-        return NEXT_HEAD;
+        return reject_head(rank, slot, AISIM_END_REJECTED_CAPACITY);
     }
     if (config->reserve_full_prompt && !gate_opens(rank, r, hit)) {
         return STOP; /* E-P12, R2 */
@@ -288,9 +294,7 @@ static outcome admit_with_hit(aisim_rank *rank, uint32_t slot, const aisim_head_
                              : 0; /* R16 */
     uint32_t slots = aisim_min_u32(reused + d + lookahead, aisim_rank_limit(rank));
     if (rejects && !aisim_rank_fits_alone(rank, r, slots, state)) { /* N5 */
-        aisim_rank_dequeue(rank, slot);
-        aisim_rank_decide_reject(rank, slot, AISIM_END_REJECTED_CAPACITY);
-        return NEXT_HEAD;
+        return reject_head(rank, slot, AISIM_END_REJECTED_CAPACITY);
     }
     uint32_t recurrent;
     if (!take_capacity(rank, r, hit, aisim_min_u32(reused + d, known), slots, &recurrent)) {
@@ -305,9 +309,7 @@ static outcome plan_head(aisim_rank *rank, uint32_t slot)
     aisim_request *r = aisim_rank_request(rank, slot);
     aisim_end_reason reason = reject_reason(rank, r); /* E-P8 */
     if (reason != AISIM_END_NONE) {
-        aisim_rank_dequeue(rank, slot);
-        aisim_rank_decide_reject(rank, slot, reason);
-        return NEXT_HEAD;
+        return reject_head(rank, slot, reason);
     }
     if (r->outstanding > 0 || aisim_rank_held_back(rank, r)) {
         return STOP; /* N1; §15 point 5 */

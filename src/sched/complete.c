@@ -321,7 +321,7 @@ static void count_entry(aisim_rank *rank, const aisim_plan_entry *p, aisim_pass_
 static void count_work(aisim_rank *rank, const aisim_batch *batch, aisim_pass_facts *facts)
 {
     for (uint32_t i = 0; i < batch->plan.len; i++) {
-        if (!batch->plan.data[i].undone) {
+        if (!batch->plan.data[i].undone && !batch->plan.data[i].lost) {
             count_entry(rank, &batch->plan.data[i], facts);
         }
     }
@@ -357,7 +357,7 @@ static void show_kv(aisim_rank *rank, int64_t end_ns)
             emit(rank, &event);
         }
     }
-    pool->log.len = 0;
+    pool->log.len = pool->tracing ? pool->log.len : 0; /* a test reads it first */
 }
 
 static void fill_state(const aisim_rank *rank, aisim_pass_facts *facts)
@@ -385,6 +385,7 @@ void aisim_rank_complete(aisim_rank *rank, uint32_t index, int64_t end_ns,
             finish(rank, d.slot, (aisim_end_reason)d.reason, end_ns);
         }
     }
+    aisim_rank_retry_reservations(rank);
     show_kv(rank, end_ns);
     fill_state(rank, &facts);
     rank->pass++;
@@ -396,7 +397,6 @@ void aisim_rank_complete(aisim_rank *rank, uint32_t index, int64_t end_ns,
     }
     bool stuck = facts.n_preempted > 0 && facts.emitted == 0; /* E-T8 */
     rank->preempting_passes = stuck ? rank->preempting_passes + 1 : 0;
-    aisim_rank_retry_reservations(rank);
     if (wanted(rank, AISIM_EV_PASS_END)) {
         aisim_event event = {.type = AISIM_EV_PASS_END, .rank = rank->index, .t_ns = end_ns};
         event.u.pass = &facts;

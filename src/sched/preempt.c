@@ -78,6 +78,10 @@ void aisim_rank_preempt(aisim_rank *rank, uint32_t place, bool undone)
     if (entry != NULL && undone) {
         withdrawn_from = undo(rank, r, entry);
     }
+    if (entry != NULL && !undone && !entry->prefill) {
+        aisim_rank_shape_entry(rank, entry, -1); /* E-M1: the decode of a victim does not run */
+        entry->lost = true;
+    }
     if (running.recurrent != AISIM_NONE && undone) {
         aisim_recurrent_discard_step(&rank->recurrents.slots.data[running.recurrent], &rank->pool,
                                      rank->plan_serial); /* E-S15 */

@@ -179,7 +179,7 @@ void aisim_recurrent_publish(aisim_recurrents *set, uint32_t slot,
         return;
     }
     if (end % rules->kv.block_size != 0 && s->page == AISIM_NONE) { /* E-S9 */
-        s->page = aisim_page_publish(pool, r->lease.run, end, pass);
+        s->page = aisim_page_publish(pool, &r->lease, end, pass);
         s->page_pass = pass;
     }
     if (rules->kv.state_mode == AISIM_STATE_LATEST) {

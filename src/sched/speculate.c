@@ -72,6 +72,10 @@ static void reject_oversized(aisim_rank *rank)
         aisim_request *r = aisim_rank_request(rank, p->slot);
         if (aisim_blocks_of(&rank->pool, burst_slots(rank, r)) + state > rank->pool.blocks) {
             p->samples = false;
+            if (!p->prefill) {
+                aisim_rank_shape_entry(rank, p, -1);
+                p->lost = true;
+            }
             aisim_rank_give_back(rank, p->slot, AISIM_NONE);
             aisim_rank_unrun(rank, r->position);
             aisim_rank_decide_reject(rank, p->slot, AISIM_END_REJECTED_CAPACITY);

@@ -84,7 +84,9 @@ static aisim_table *table_of(const aisim_curve *curve)
             }
         }
     }
-    return aisim_table_builder_finish(builder, NULL);
+    aisim_table *table = aisim_table_builder_finish(builder, NULL);
+    table->calibrated = true;
+    return table;
 }
 
 /* Largest relative error on the lines that are not kept. */

@@ -13,7 +13,7 @@
 #include "timing/table_build.h"
 #include "timing/table_csv.h"
 
-enum { LINE_MAX_BYTES = 8192 };
+enum { LINE_MAX_BYTES = 8192, CODE_MAX = 32 * AISIM_CALIBRATION_STEPS }; /* exp(+-32) */
 
 typedef struct axis_list {
     uint32_t count;
@@ -155,7 +155,13 @@ static aisim_status read_knots(parser *p, const uint32_t key[], uint32_t at[],
         if (!aisim_code_read(codes, &difference)) {
             return bad(p, "the codes of the record are cut off");
         }
+        if (difference > CODE_MAX || difference < -CODE_MAX) {
+            return bad(p, "a code is out of range");
+        }
         *code += difference;
+        if (*code > CODE_MAX || *code < -CODE_MAX) {
+            return bad(p, "a code is out of range");
+        }
         at[aisim_form_inner(family)] = axis->at[i];
         double base = aisim_calibration_base(p->hardware, family, key, at);
         aisim_table_builder_add(p->builder, family, key, at,

@@ -94,6 +94,8 @@ typedef struct aisim_op_load {
     uint64_t seq;        /**< s: new tokens per sequence */
     uint64_t past;       /**< p: past tokens per sequence */
     uint64_t context;    /**< len: attended length of a decode item, the new token included */
+    bool items;          /**< the batch is that of the pass's items (§6 per request) */
+    bool exact;          /**< context is one request's, not the mean of a batch (§3.4) */
 } aisim_op_load;
 
 typedef enum { AISIM_PHASE_PREFILL, AISIM_PHASE_DECODE } aisim_phase;

@@ -135,6 +135,10 @@ aisim_op_price aisim_op_cost(const aisim_op_pricing *pricing, const aisim_op *op
                    attention_fringe(pricing, op, (double)(load->batch * load->seq));
         return price;
     case AISIM_OP_DECODE_ATTENTION:
+        if (load->exact) {
+            price.ms = decode_price(pricing, op, load, load->context, &price.provenance);
+            return price;
+        }
         price.ms = decode_spread(pricing, op, load, &price.provenance);
         return price;
     case AISIM_OP_MLA_DECODE:

@@ -19,11 +19,13 @@ extern const char *const aisim_mixed_words[];
 
 /** How operations become a pass. Zero-initialised = the defaults. */
 typedef struct aisim_op_level_options {
-    int mixed;                /**< aisim_mixed */
-    bool strict;              /**< refuse a pass that needs an operation without data (`deny`) */
-    double pass_overhead_ms;  /**< added to every pass: host time, >= 0 */
-    double prefill_layer_us;  /**< added per layer to a pass with prefill items */
-    uint64_t graph_max_batch; /**< decode passes with more tokens pay every launch; 0 = no limit */
+    int mixed;               /**< aisim_mixed */
+    bool per_request;        /**< attention by the lengths of each item (timing.h, pass_items) */
+    bool strict;             /**< refuse a pass that needs an operation without data (`deny`) */
+    double pass_overhead_ms; /**< added to every pass: host time, >= 0 */
+    double overhead_layer_us_prefill; /**< added per layer to a pass with prefill items */
+    uint64_t
+        cudagraph_max_batch; /**< decode passes with more tokens pay every launch; 0 = no limit */
     aisim_timing_fixes fixes;
 } aisim_op_level_options;
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "timing/calibration_form.h"
 
 typedef struct grid_query {
     const aisim_table *table;
@@ -143,8 +144,40 @@ static double nearby_util(const grid_query *q, const neighbour near[], uint32_t 
     return weights > 0 ? sum / weights : plain / used;
 }
 
+/* The curves of a calibration end far out and lie far apart, so a far neighbour says little: the
+ * point where the query enters the slice answers, scaled by the bases (§10). Continuous at the
+ * edge.
+ * @return a negative number if that point has no answer either. */
+static double from_edge(const grid_query *q, const aisim_table_slice *slice)
+{
+    uint32_t low[AISIM_TABLE_AXES], high[AISIM_TABLE_AXES] = {0};
+    const aisim_table_row *rows = q->table->rows + slice->first;
+    grid_query edge = *q;
+    memcpy(low, rows[0].at, sizeof low);
+    for (uint32_t i = 0; i < slice->count; i++) {
+        for (uint32_t axis = 0; axis < q->axes; axis++) {
+            uint32_t at = rows[i].at[axis];
+            low[axis] = at < low[axis] ? at : low[axis];
+            high[axis] = at > high[axis] ? at : high[axis];
+        }
+    }
+    for (uint32_t axis = 0; axis < q->axes; axis++) {
+        uint32_t at = q->at[axis];
+        edge.at[axis] = at < low[axis] ? low[axis] : at > high[axis] ? high[axis] : at;
+    }
+    double ms = evaluate(&edge, 0, slice->first, slice->first + slice->count);
+    return ms * aisim_calibration_base(q->hardware, q->family, q->key, q->at) /
+           aisim_calibration_base(q->hardware, q->family, q->key, edge.at);
+}
+
 static double extrapolate(const grid_query *q, const aisim_table_slice *slice)
 {
+    if (q->table->calibrated) {
+        double ms = from_edge(q, slice);
+        if (ms >= 0) {
+            return ms;
+        }
+    }
     double roof = roof_at(q, q->at);
     if (q->axes == 1) { /* the nearer end of the curve */
         const aisim_table_row *rows = q->table->rows;

@@ -31,17 +31,32 @@ static bool is_empty(const aisim_pass_shape *shape)
     return shape->n_decode == 0 && (shape->n_prefill == 0 || shape->new_tokens == 0);
 }
 
-int64_t aisim_timing_pass_ns(aisim_timing *timing, const aisim_pass_shape *shape)
+static int64_t finish(const aisim_timing *timing, double ms)
 {
-    if (is_empty(shape)) {
-        return 0;
-    }
-    double ms = timing->class->pass_ms(timing, shape) * timing->scale;
     if (!(ms >= 0)) {
         AISIM_CHECK(timing->error.code != AISIM_OK);
         return AISIM_TIMING_FAILED;
     }
-    return aisim_ns_from_ms(ms);
+    return aisim_ns_from_ms(ms * timing->scale);
+}
+
+int64_t aisim_timing_pass_ns(aisim_timing *timing, const aisim_pass_shape *shape)
+{
+    return is_empty(shape) ? 0 : finish(timing, timing->class->pass_ms(timing, shape));
+}
+
+bool aisim_timing_wants_items(const aisim_timing *timing)
+{
+    return timing->wants_items;
+}
+
+int64_t aisim_timing_pass_items_ns(aisim_timing *timing, const aisim_pass_shape *shape,
+                                   const aisim_pass_items *items)
+{
+    if (is_empty(shape) || !timing->wants_items) {
+        return aisim_timing_pass_ns(timing, shape);
+    }
+    return finish(timing, timing->class->items_ms(timing, shape, items));
 }
 
 const aisim_error *aisim_timing_error(const aisim_timing *timing)

@@ -41,6 +41,21 @@ typedef struct aisim_timing aisim_timing;
  *  The built-in models never fail otherwise. */
 int64_t aisim_timing_pass_ns(aisim_timing *timing, const aisim_pass_shape *shape);
 
+/** Lengths of the single items of a pass, for models that price attention per request (§6). */
+typedef struct aisim_pass_items {
+    const uint64_t *chunk_len;   /**< new tokens of each prefill item, n_prefill entries */
+    const uint64_t *chunk_start; /**< and their past tokens */
+    const uint64_t *context;     /**< attended length of each decode item, n_decode entries */
+} aisim_pass_items;
+
+/** Whether aisim_timing_pass_items_ns would use the items; otherwise nobody needs to collect them.
+ */
+bool aisim_timing_wants_items(const aisim_timing *timing);
+
+/** Same as aisim_timing_pass_ns, with the items; O(items). The aggregates must be theirs. */
+int64_t aisim_timing_pass_items_ns(aisim_timing *timing, const aisim_pass_shape *shape,
+                                   const aisim_pass_items *items);
+
 /** The first error of this object; code AISIM_OK = none. */
 const aisim_error *aisim_timing_error(const aisim_timing *timing);
 

@@ -10,6 +10,9 @@
 typedef struct aisim_timing_class {
     const char *name;
     double (*pass_ms)(aisim_timing *timing, const aisim_pass_shape *shape);
+    /** NULL: like pass_ms. Shapes with the lengths of their items. */
+    double (*items_ms)(aisim_timing *timing, const aisim_pass_shape *shape,
+                       const aisim_pass_items *items);
     /** NULL: one part "pass", formula. Same contract as aisim_timing_explain, without speed-up. */
     size_t (*explain)(aisim_timing *timing, const aisim_pass_shape *shape,
                       aisim_timing_part parts[], size_t capacity, double *total_ms);
@@ -20,6 +23,7 @@ struct aisim_timing {
     const aisim_timing_class *class;
     double scale; /* 1, or 1 / speed-up */
     bool pure;
+    bool wants_items;
     aisim_error error;
 };
 

@@ -43,7 +43,8 @@ static double fixed_pass(aisim_timing *timing, const aisim_pass_shape *shape)
            (shape->n_decode > 0 ? self->decode_ms : 0);
 }
 
-static const aisim_timing_class fixed_class = {"fixed", fixed_pass, NULL, free_plain};
+static const aisim_timing_class fixed_class = {
+    .name = "fixed", .pass_ms = fixed_pass, .free = free_plain};
 
 aisim_status aisim_timing_fixed(double prefill_ms, double decode_ms, aisim_timing **out,
                                 aisim_error *err)
@@ -81,7 +82,8 @@ static double linear_pass(aisim_timing *timing, const aisim_pass_shape *shape)
            law->per_decode_ms * (double)shape->n_decode + law->per_context_token_ms * context;
 }
 
-static const aisim_timing_class linear_class = {"linear", linear_pass, NULL, free_plain};
+static const aisim_timing_class linear_class = {
+    .name = "linear", .pass_ms = linear_pass, .free = free_plain};
 
 aisim_status aisim_timing_linear(const aisim_timing_linear_law *law, aisim_timing **out,
                                  aisim_error *err)
@@ -130,8 +132,8 @@ static double polynomial_pass(aisim_timing *timing, const aisim_pass_shape *shap
     return ms;
 }
 
-static const aisim_timing_class polynomial_class = {"polynomial", polynomial_pass, NULL,
-                                                    free_plain};
+static const aisim_timing_class polynomial_class = {
+    .name = "polynomial", .pass_ms = polynomial_pass, .free = free_plain};
 
 aisim_status aisim_timing_polynomial(uint64_t kv_capacity_tokens, aisim_timing **out,
                                      aisim_error *err)
@@ -227,7 +229,8 @@ static void callback_free(aisim_timing *timing)
     aisim_free(self);
 }
 
-static const aisim_timing_class callback_class = {"function", callback_pass, NULL, callback_free};
+static const aisim_timing_class callback_class = {
+    .name = "function", .pass_ms = callback_pass, .free = callback_free};
 
 aisim_status aisim_timing_callback(aisim_timing_function function, void *context, bool pure,
                                    aisim_timing **out, aisim_error *err)

@@ -78,8 +78,8 @@ static bool same_blocks(compare_runner *r, const char *what, const twin_name *wa
                         const twin_name *have, uint32_t n_have)
 {
     for (uint32_t i = 0; i < n_want && i < n_have; i++) {
-        bool none = want[i].id == TWIN_NONE && have[i].id == TWIN_NONE;
-        if (!none &&
+        bool same = want[i].id == have[i].id && want[i].index == have[i].index;
+        if (!same &&
             (content_of(r, want[i]) != content_of(r, have[i]) || content_of(r, want[i]) == 0)) {
             return differ(
                 r, "%s [%" PRIu32 "]: twin %" PRIu32 ":%" PRIu32 ", engine %" PRIu32 ":%" PRIu32,
@@ -117,6 +117,29 @@ static bool same_pairs(compare_runner *r, const char *what, const twin_pair *wan
     return compare_equal(r, what, UINT64_MAX, n_want, n_have);
 }
 
+/* Burst mode (mtp.md §8): whoever is ready verifies in this pass too, and pays a decode; the decode
+ * of a victim of the reservation does not run. */
+static void burst_shape(compare_runner *r, aisim_pass_shape *want)
+{
+    const twin_record *record = twin_last(r->twin);
+    const aisim_rank_config *config = &r->c->config;
+    if (config->speculation.mode != AISIM_SPECULATION_BURST) {
+        return;
+    }
+    want->n_decode = want->context_tokens = 0;
+    for (uint32_t i = 0; i < record->n_items; i++) {
+        twin_view view;
+        bool live = twin_find(r->twin, record->items[i].id, &view);
+        uint64_t limit = config->scheduler.context_length;
+        if (live && view.serial == record->items[i].serial && view.status == TWIN_RUNNING &&
+            view.computed == view.known && view.generated < view.output &&
+            (limit == 0 || view.known < limit)) {
+            want->n_decode++;
+            want->context_tokens += view.known;
+        }
+    }
+}
+
 /* Timing inputs of the pass (E-O4, D3), from the items of the twin. */
 bool compare_same_shape(compare_runner *r)
 {
@@ -140,6 +163,7 @@ bool compare_same_shape(compare_runner *r)
             want.context_tokens += item->known;
         }
     }
+    burst_shape(r, &want);
     return compare_equal(r, "shape n_prefill", 0, want.n_prefill, have->n_prefill) &&
            compare_equal(r, "shape new_tokens", 0, want.new_tokens, have->new_tokens) &&
            compare_equal(r, "shape past_tokens", 0, want.past_tokens, have->past_tokens) &&

@@ -184,6 +184,7 @@ void twin_free(twin *t)
     aisim_content_free(t->engine.content);
     aisim_map_free(&t->live);
     aisim_map_free(&t->publishers);
+    aisim_map_free(&t->pages);
     aisim_array_free(&t->rows);
     aisim_array_free(&t->held);
     aisim_array_free(&t->names_ever);
@@ -377,15 +378,23 @@ static void begin_event(twin *t, const aisim_kv_log_entry *e, bool stored)
     if (stored && e->first > 0) {
         made.has_parent = true;
         uint32_t parent = run_before(t, e->run, e->first);
-        made.parent = t->names_ever.data[identity_of(t, parent, e->first - 1, TWIN_NONE)];
+        uint32_t identity =
+            identity_of(t, parent, e->first - 1, TWIN_NONE); /* may move the names */
+        made.parent = t->names_ever.data[identity];
     }
     aisim_array_push(&t->events, made);
 }
 
 static void read_block(twin *t, const aisim_kv_log_entry *e, uint32_t block, uint32_t publisher)
 {
+    if (e->kind == AISIM_KV_PAGED) {
+        aisim_map_set(&t->pages, e->age, 0, publisher);
+        return;
+    }
     if (e->kind == AISIM_KV_EVICTED && e->how == AISIM_GONE_OTHER) {
-        aisim_array_push(&t->evicted, (twin_name){TWIN_NONE, TWIN_NONE});
+        bool page = e->age != AISIM_NONE; /* its extent; a state has no name */
+        uint32_t by = page ? aisim_map_get(&t->pages, e->age, 0) : TWIN_NONE;
+        aisim_array_push(&t->evicted, (twin_name){by, page ? e->first : TWIN_NONE});
         return;
     }
     uint32_t identity = identity_of(t, e->run, block, publisher);
@@ -403,9 +412,10 @@ static void read_block(twin *t, const aisim_kv_log_entry *e, uint32_t block, uin
     }
 }
 
+/* Reads what the pool has logged since the last time. */
 static void read_log(twin *t)
 {
-    const aisim_block_pool *pool = &t->rank.pool;
+    aisim_block_pool *pool = &t->rank.pool;
     uint32_t event = AISIM_NONE;
     for (uint32_t i = 0; i < pool->log.len; i++) {
         const aisim_kv_log_entry *e = &pool->log.data[i];
@@ -421,7 +431,7 @@ static void read_log(twin *t)
             event = e->event;
         }
         for (uint32_t j = 0; j < e->count; j++) {
-            bool up = stored || e->kind == AISIM_KV_COPIED;
+            bool up = stored || e->kind == AISIM_KV_COPIED || e->kind == AISIM_KV_PAGED;
             read_block(t, e, up ? e->first + j : e->first + e->count - 1 - j, publisher);
         }
         bool last = i + 1 == pool->log.len || pool->log.data[i + 1].event != event;
@@ -429,6 +439,7 @@ static void read_log(twin *t)
             t->events.len--; /* only further copies went: nobody hears of it */
         }
     }
+    pool->log.len = 0;
 }
 
 /* ---- passes -------------------------------------------------------------------------------------
@@ -496,6 +507,7 @@ static void clear_record(twin *t)
 /* Batches of the record count from 0; the engine has slots, and none for a plan in vain. */
 uint32_t twin_plan(twin *t, bool defer_prefill)
 {
+    read_log(t); /* of the commands since the last pass */
     clear_record(t);
     t->rank.blocked = false;
     uint32_t batch = aisim_rank_plan(&t->rank, t->now_ns, defer_prefill);
@@ -510,7 +522,6 @@ uint32_t twin_plan(twin *t, bool defer_prefill)
         read_decisions(t, aisim_rank_batch(&t->rank, batch));
     }
     read_log(t);
-    t->rank.pool.log.len = 0;
     return t->record.batch;
 }
 
@@ -532,7 +543,7 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
         }
     }
     aisim_rank_complete(&t->rank, batch, t->now_ns, results == NULL ? NULL : own, n);
-    t->rank.pool.log.len = 0;
+    read_log(t);
     aisim_free(own);
 }
 
@@ -660,7 +671,7 @@ bool twin_reset(twin *t, bool force)
     uint32_t running = t->rank.running.len;
     bool done = aisim_rank_reset(&t->rank, force);
     t->preemptions += running - t->rank.running.len;
-    t->rank.pool.log.len = 0; /* no part of the next pass */
+    read_log(t);
     return done;
 }
 

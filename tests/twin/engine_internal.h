@@ -28,6 +28,7 @@ struct twin {
     AISIM_ARRAY(engine_row) rows;
     aisim_map live;                    /* id -> serial */
     AISIM_ARRAY(uint32_t) held;        /* content runs */
+    aisim_map pages;                   /* extent of a partial page -> its publisher */
     aisim_map publishers;              /* (run, block) -> entry of names_ever */
     AISIM_ARRAY(twin_name) names_ever; /* first publisher of each identity */
     AISIM_ARRAY(engine_copies) copies; /* publishers of its copies, oldest first, by same index */

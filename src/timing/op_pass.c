@@ -1,0 +1,358 @@
+/* op_pass.c - from the aggregates of a pass to the sum of its operations (timing.md §6).
+ *
+ * Operations fall into four parts by what their load depends on:
+ *   tokens    x alone (dense and expert GEMMs, norms, collectives, and in decode everything else)
+ *   logits    rows of the output head
+ *   attention batch and lengths of one phase (grouped-query attention)
+ *   sequence  batch and lengths (latent blocks, delta-net kernels of a prefill): in a fused pass
+ *             the reference prices them as one sequence of all tokens
+ * The first two are memoised by x and by rows. Sums run in list order, parts in the order above,
+ * whether a part comes from the memo or not: results do not depend on the history. */
+#include "timing/op_level_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Where an explanation collects its lines. */
+typedef struct recorder {
+    aisim_timing_part *parts;
+    size_t capacity, count;
+} recorder;
+
+/* One pass being priced. */
+typedef struct job {
+    aisim_op_level *self;
+    const aisim_pass_shape *shape;
+    const aisim_pass_items *items; /* NULL: means only */
+    recorder *to;                  /* NULL while only the sum is wanted */
+    bool decode_only; /* the part of the pass being priced runs without prefill items */
+    double drafts;    /* MTP factor of decode operations */
+} job;
+
+static void record(recorder *to, const aisim_hardware *hw, const aisim_op *op,
+                   const aisim_op_load *load, double count, const aisim_op_price *price)
+{
+    if (to->count < to->capacity) {
+        aisim_timing_part *part = &to->parts[to->count];
+        memset(part, 0, sizeof *part);
+        snprintf(part->name, sizeof part->name, "%s", op->name);
+        aisim_op_describe(op, load, part->shape, sizeof part->shape);
+        part->count = count;
+        part->roof_ms = count * aisim_roof_ms(aisim_op_roof(hw, op, load));
+        part->latency_ms = count * price->ms;
+        part->provenance = price->provenance;
+        part->kind = aisim_op_class_name(op->kind);
+        part->overlap = op->overlap;
+    }
+    to->count++;
+}
+
+static void record_host(recorder *to, double ms)
+{
+    if (to->count < to->capacity) {
+        aisim_timing_part *part = &to->parts[to->count];
+        memset(part, 0, sizeof *part);
+        snprintf(part->name, sizeof part->name, "host_overhead");
+        part->kind = "host";
+        part->count = 1;
+        part->latency_ms = ms;
+        part->provenance = AISIM_PROVENANCE_FORMULA;
+    }
+    to->count++;
+}
+
+/* The shorter side of an overlap costs nothing: its lines move to hidden_ms. */
+static void hide(recorder *to, size_t from, const aisim_op_list *list, const uint32_t index[],
+                 uint8_t overlap, uint8_t loser)
+{
+    for (size_t i = from; i < to->count && i < to->capacity; i++) {
+        const aisim_op *op = &list->ops[index[i - from]];
+        if (op->overlap == overlap && op->side == loser) {
+            to->parts[i].hidden_ms = to->parts[i].latency_ms;
+            to->parts[i].latency_ms = 0;
+        }
+    }
+}
+
+static double strict_failure(aisim_op_level *self, const aisim_op *op, const aisim_op_load *load)
+{
+    char shape[80];
+    aisim_op_describe(op, load, shape, sizeof shape);
+    aisim_fail(&self->base.error, AISIM_ENOTMODELLED,
+               "no measured data for operation '%s' (%s) of '%s' on '%s', and guesses are refused",
+               op->name, shape, self->model.name, self->hardware.name);
+    return NAN;
+}
+
+/* §6 per request: attention is additive, so each item counts with its own lengths, at the price per
+ * sequence of the pass's batch. */
+static aisim_op_price mean_over_items(const job *j, const aisim_op *op, const aisim_op_load *load)
+{
+    bool decode = op->kind == AISIM_OP_DECODE_ATTENTION || op->kind == AISIM_OP_MLA_DECODE;
+    uint64_t count = decode ? j->shape->n_decode : j->shape->n_prefill;
+    aisim_op_price sum = {0, AISIM_PROVENANCE_MEASURED};
+    aisim_op_load one = *load;
+    one.exact = true;
+    for (uint64_t i = 0; i < count; i++) {
+        if (decode) {
+            one.context = j->items->context[i] > 0 ? j->items->context[i] : 1;
+        } else {
+            one.seq = j->items->chunk_len[i] > 0 ? j->items->chunk_len[i] : 1;
+            one.past = j->items->chunk_start[i];
+        }
+        aisim_op_price price = aisim_op_cost(&j->self->pricing, op, &one, j->decode_only);
+        sum.ms += price.ms;
+        sum.provenance = aisim_provenance_worse(sum.provenance, price.provenance);
+    }
+    sum.ms /= (double)count;
+    return sum;
+}
+
+/* One operation of the pass: count * price, NaN when a strict model refuses it. */
+static double priced(const job *j, aisim_phase phase, uint32_t i, const aisim_op_load *load,
+                     double factor)
+{
+    aisim_op_level *self = j->self;
+    const aisim_op *op = &self->lists[phase].ops[i];
+    bool by_items = j->items != NULL && load->items;
+    aisim_op_price price = by_items ? mean_over_items(j, op, load)
+                                    : aisim_op_cost(&self->pricing, op, load, j->decode_only);
+    if (price.provenance == AISIM_PROVENANCE_ROOFLINE) {
+        self->guessed[phase][i] = true;
+        if (self->options.strict) {
+            return strict_failure(self, op, load);
+        }
+    }
+    if (j->to != NULL) {
+        record(j->to, &self->hardware, op, load, op->count * factor, &price);
+    }
+    return op->count * factor * price.ms;
+}
+
+/* Members of overlaps: the longer side of each counts. */
+static double sum_overlaps(const job *j, aisim_phase phase, const aisim_op_part *members,
+                           const aisim_op_load *load, double factor)
+{
+    const aisim_op_list *list = &j->self->lists[phase];
+    size_t from = j->to != NULL ? j->to->count : 0;
+    double sides[AISIM_OVERLAPS_MAX][3] = {{0}}, sum = 0;
+    for (uint32_t m = members->plain; m < members->len; m++) {
+        const aisim_op *op = &list->ops[members->index[m]];
+        sides[op->overlap][op->side] += priced(j, phase, members->index[m], load, factor);
+    }
+    for (uint8_t o = 1; o < AISIM_OVERLAPS_MAX; o++) {
+        double left = sides[o][AISIM_SIDE_LEFT], right = sides[o][AISIM_SIDE_RIGHT];
+        bool left_longer = left >= right || isnan(left);
+        sum += left_longer ? left : right;
+        if (j->to != NULL) {
+            hide(j->to, from, list, members->index + members->plain, o,
+                 left_longer ? AISIM_SIDE_RIGHT : AISIM_SIDE_LEFT);
+        }
+    }
+    return sum;
+}
+
+/* Sum over the operations of one part, in list order. */
+static double sum_part(const job *j, aisim_phase phase, aisim_part_kind part,
+                       const aisim_op_load *load, double factor)
+{
+    const aisim_op_part *members = &j->self->parts[phase][part];
+    double sum = 0;
+    for (uint32_t m = 0; m < members->plain; m++) {
+        sum += priced(j, phase, members->index[m], load, factor);
+    }
+    if (members->plain < members->len) {
+        sum += sum_overlaps(j, phase, members, load, factor);
+    }
+    return sum;
+}
+
+/* A part that depends on one number. The memo holds the sum without the MTP factor. */
+static double memo_part(const job *j, aisim_memo_kind which, uint64_t key, aisim_phase phase,
+                        aisim_part_kind part, const aisim_op_load *load, double factor)
+{
+    if (j->to != NULL) {
+        sum_part(j, phase, part, load, factor);
+    }
+    aisim_memo_slot *slot = &j->self->memo[which][key % AISIM_MEMO_SLOTS];
+    if (slot->key != key) {
+        job silent = *j;
+        silent.to = NULL;
+        double ms = sum_part(&silent, phase, part, load, 1);
+        if (isnan(ms)) {
+            return ms;
+        }
+        slot->key = key;
+        slot->ms = ms;
+    }
+    return slot->ms * factor;
+}
+
+static double prefill_rest(const job *j, const aisim_op_load *load)
+{
+    double ms = memo_part(j, AISIM_MEMO_PREFILL_TOKENS, load->tokens, AISIM_PHASE_PREFILL,
+                          AISIM_PART_TOKENS, load, 1);
+    return ms + memo_part(j, AISIM_MEMO_PREFILL_LOGITS, load->logit_rows, AISIM_PHASE_PREFILL,
+                          AISIM_PART_LOGITS, load, 1);
+}
+
+/* Attention of one phase, grouped-query or latent; delta-net kernels of a prefill. */
+static double sequence_parts(const job *j, aisim_phase phase, const aisim_op_load *load)
+{
+    double factor = phase == AISIM_PHASE_DECODE ? j->drafts : 1;
+    double ms = sum_part(j, phase, AISIM_PART_ATTENTION, load, factor);
+    return ms + sum_part(j, phase, AISIM_PART_SEQUENCE, load, factor);
+}
+
+static uint64_t at_least_one(uint64_t x)
+{
+    return x > 0 ? x : 1;
+}
+
+static uint64_t verified_tokens(const aisim_pass_shape *shape)
+{
+    return shape->n_decode * (shape->verify_width > 1 ? shape->verify_width : 1);
+}
+
+static aisim_op_load chunk_load(const aisim_pass_shape *shape)
+{
+    aisim_op_load load = {.batch = shape->n_prefill, .items = true};
+    load.seq = at_least_one(shape->new_tokens / shape->n_prefill);
+    load.past = shape->past_tokens / shape->n_prefill;
+    load.tokens = load.batch * load.seq;
+    load.logit_rows = load.batch;
+    return load;
+}
+
+/* @param sequences  D, or the verified tokens where the reference counts each as a sequence */
+static aisim_op_load decode_load(const aisim_pass_shape *shape, uint64_t sequences)
+{
+    aisim_op_load load = {.batch = sequences, .seq = 1, .items = true};
+    load.tokens = sequences;
+    load.logit_rows = sequences;
+    load.context = at_least_one(shape->context_tokens / shape->n_decode);
+    return load;
+}
+
+/* §6 prefill only */
+static double prefill_pass(const job *j)
+{
+    aisim_op_load load = chunk_load(j->shape);
+    double ms = prefill_rest(j, &load);
+    return ms + sequence_parts(j, AISIM_PHASE_PREFILL, &load);
+}
+
+/* §6 decode only */
+static double decode_pass(job *j)
+{
+    aisim_op_level *self = j->self;
+    aisim_op_load load = decode_load(j->shape, verified_tokens(j->shape));
+    j->decode_only = true;
+    double ms = memo_part(j, AISIM_MEMO_DECODE, load.tokens, AISIM_PHASE_DECODE, AISIM_PART_TOKENS,
+                          &load, j->drafts);
+    ms += sequence_parts(j, AISIM_PHASE_DECODE, &load);
+    if (self->options.cudagraph_max_batch > 0 && load.tokens > self->options.cudagraph_max_batch) {
+        double launches_ms =
+            self->launches * j->drafts * 1e-3 * self->hardware.elementwise_launch_us;
+        if (j->to != NULL) {
+            record_host(j->to, launches_ms);
+        }
+        ms += launches_ms;
+    }
+    return ms;
+}
+
+/* §6 mixed, fused: weights are read once for all tokens; attention runs per phase. Latent blocks
+ * and delta-net kernels see one sequence of all tokens over the summed past (Q6). */
+static double fused_pass(const job *j)
+{
+    const aisim_pass_shape *shape = j->shape;
+    aisim_op_level *self = j->self;
+    bool split = self->options.fixes.mla_mixed &&
+                 self->model.architecture == AISIM_ARCHITECTURE_MLA; /* Q6 */
+    aisim_op_load chunk = chunk_load(shape), decode = decode_load(shape, shape->n_decode);
+    aisim_op_load all = {.batch = 1, .past = shape->past_tokens, .logit_rows = 1}; /* Q3 */
+    all.tokens = all.seq = shape->new_tokens + verified_tokens(shape);
+    if (self->options.fixes.mixed_logits) {
+        all.logit_rows = shape->n_prefill + verified_tokens(shape);
+    }
+    chunk.batch = (shape->new_tokens + chunk.seq - 1) / chunk.seq;
+    double ms = prefill_rest(j, &all);
+    ms += sum_part(j, AISIM_PHASE_PREFILL, AISIM_PART_ATTENTION, &chunk, 1);
+    ms += sum_part(j, AISIM_PHASE_DECODE, AISIM_PART_ATTENTION, &decode, j->drafts);
+    if (!split) {
+        return ms + sum_part(j, AISIM_PHASE_PREFILL, AISIM_PART_SEQUENCE, &all, 1);
+    }
+    ms += sum_part(j, AISIM_PHASE_PREFILL, AISIM_PART_SEQUENCE, &chunk, 1);
+    return ms + sum_part(j, AISIM_PHASE_DECODE, AISIM_PART_SEQUENCE, &decode, j->drafts);
+}
+
+/* MTP: k draft layers run beside the L layers of the model; every decode operation counts
+ * (L + k) / L times (§4). */
+static double draft_factor(const aisim_op_level *self, const aisim_pass_shape *shape)
+{
+    if (shape->verify_width <= 1) {
+        return 1;
+    }
+    return (double)(self->model.layers + shape->verify_width - 1) / (double)self->model.layers;
+}
+
+static double compose(job *j)
+{
+    const aisim_pass_shape *shape = j->shape;
+    aisim_op_level *self = j->self;
+    bool prefill = shape->n_prefill > 0 && shape->new_tokens > 0;
+    double ms = self->options.pass_overhead_ms;
+    if (prefill) {
+        ms += 1e-3 * self->options.overhead_layer_us_prefill * self->model.layers;
+    }
+    if (j->to != NULL && ms > 0) {
+        record_host(j->to, ms);
+    }
+    j->drafts = draft_factor(self, shape);
+    if (!prefill) {
+        return ms + decode_pass(j);
+    }
+    if (shape->n_decode == 0) {
+        return ms + prefill_pass(j);
+    }
+    if (self->options.mixed == AISIM_MIXED_FUSED) {
+        return ms + fused_pass(j);
+    }
+    ms += prefill_pass(j);
+    return ms + decode_pass(j);
+}
+
+static double level_pass(aisim_timing *timing, const aisim_pass_shape *shape)
+{
+    job j = {.self = (aisim_op_level *)timing, .shape = shape};
+    return compose(&j);
+}
+
+static double level_items(aisim_timing *timing, const aisim_pass_shape *shape,
+                          const aisim_pass_items *items)
+{
+    job j = {.self = (aisim_op_level *)timing, .shape = shape};
+    j.items = j.self->options.per_request ? items : NULL;
+    return compose(&j);
+}
+
+static size_t level_explain(aisim_timing *timing, const aisim_pass_shape *shape,
+                            aisim_timing_part parts[], size_t capacity, double *total_ms)
+{
+    recorder to = {parts, capacity, 0};
+    job j = {.self = (aisim_op_level *)timing, .shape = shape, .to = &to};
+    double ms = compose(&j);
+    if (isnan(ms)) {
+        return 0;
+    }
+    *total_ms = ms;
+    return to.count;
+}
+
+const aisim_timing_class aisim_op_level_class = {.name = "op_level",
+                                                 .pass_ms = level_pass,
+                                                 .items_ms = level_items,
+                                                 .explain = level_explain,
+                                                 .free = aisim_op_level_free};
