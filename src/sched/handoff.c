@@ -81,6 +81,7 @@ bool aisim_rank_reserve(aisim_rank *rank, uint32_t slot)
         aisim_blocks_of(&rank->pool, r->prompt_tokens) > rank->pool.blocks) {
         return false;
     }
+    aisim_rank_listen(rank); /* perhaps before the first pass */
     r->rank = rank->index;
     r->ordinal = rank->next_ordinal++;
     r->state = AISIM_REQ_PENDING;
@@ -102,6 +103,7 @@ bool aisim_rank_activate(aisim_rank *rank, uint32_t slot)
     if (r->state != AISIM_REQ_RESERVED) {
         return false;
     }
+    aisim_rank_listen(rank);
     r->state = AISIM_REQ_WAITING;
     r->computed = r->prompt_tokens;
     aisim_lease_publish(&rank->pool, &r->lease, r->prompt_tokens / rank->pool.block_size, NULL);

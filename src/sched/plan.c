@@ -290,6 +290,12 @@ static uint32_t take_batch(aisim_rank *rank)
     return rank->batches.len - 1;
 }
 
+void aisim_rank_listen(aisim_rank *rank)
+{
+    uint32_t kv_events = AISIM_EV_BIT(AISIM_EV_KV_STORE) | AISIM_EV_BIT(AISIM_EV_KV_EVICT);
+    rank->pool.listening = (rank->engine->observers.mask & kv_events) != 0;
+}
+
 static void begin(aisim_rank *rank, int64_t t_ns, bool defer)
 {
     rank->current = take_batch(rank);
@@ -300,8 +306,7 @@ static void begin(aisim_rank *rank, int64_t t_ns, bool defer)
     bool speculates = rank->config.speculation.mode != AISIM_SPECULATION_NONE;
     batch->shape =
         (aisim_pass_shape){.verify_width = 1 + (speculates ? rank->config.speculation.depth : 0)};
-    uint32_t kv_events = AISIM_EV_BIT(AISIM_EV_KV_STORE) | AISIM_EV_BIT(AISIM_EV_KV_EVICT);
-    rank->pool.listening = (rank->engine->observers.mask & kv_events) != 0;
+    aisim_rank_listen(rank);
     rank->now_ns = t_ns;
     rank->plan_serial++;
     rank->budget_left = rank->config.scheduler.max_batched_tokens; /* E-P0 */

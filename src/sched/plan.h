@@ -57,6 +57,10 @@ aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from
 /** The request ends as rejected at the end of this pass. */
 void aisim_rank_decide_reject(aisim_rank *rank, uint32_t slot, aisim_end_reason reason);
 
+/** The pool logs KV events while somebody wants them (E-H7); before anything is taken or published.
+ */
+void aisim_rank_listen(aisim_rank *rank);
+
 /** Step 2 of a pass (admit.c). */
 void aisim_rank_plan_waiting(aisim_rank *rank);
 
