@@ -547,7 +547,6 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
     t->finished.len = t->emitted.len = 0;
     t->now_ns++;
     if (batch == AISIM_NONE) {
-        aisim_rank_retry_reservations(&t->rank); /* a pass in vain ends too, for the twin */
         read_log(t);
         return;
     }
