@@ -18,6 +18,7 @@ typedef struct aisim_l_pool_info {
     double gpus;  /**< of one worker */
     uint64_t blocks, batched_tokens; /**< of one rank */
     int machine;                     /**< refs */
+    struct aisim_timing *model;      /**< of the pool, which owns it */
 } aisim_l_pool_info;
 
 typedef struct aisim_l_cluster {

@@ -145,6 +145,7 @@ static aisim_status read_options(const aisim_l_timing_spec *spec, aisim_op_level
 {
     *out = (aisim_op_level_options){.mixed = spec->serial ? AISIM_MIXED_SERIAL : AISIM_MIXED_FUSED,
                                     .strict = spec->strict,
+                                    .per_request = spec->per_request,
                                     .pass_overhead_ms = spec->pass_overhead_ms,
                                     .overhead_layer_us_prefill = spec->prefill_layer_us,
                                     .cudagraph_max_batch = spec->graph_max_batch};

@@ -50,7 +50,7 @@ typedef struct aisim_l_timing_spec {
     double mfu, mbu;
     double pass_overhead_ms, prefill_layer_us;
     uint64_t graph_max_batch;
-    bool serial, strict;
+    bool serial, strict, per_request;
     double speedup;
     const char *path;        /**< tables: folder */
     const char *calibration; /**< default: text of the calibration, NULL = none for this hardware */

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "lua/l_cluster.h"
+#include "lua/l_timing.h"
 #include "metrics/request_log.h"
 
 enum { KEPT_RECORDS = 100000 }; /* unless the run says otherwise: some 60 MB */
@@ -142,6 +143,7 @@ void aisim_l_metrics_finish(aisim_l_sim *s)
                                     .seed = aisim_sim_seed(s->sim),
                                     .interrupted = aisim_sim_stop_reason(s->sim)};
     aisim_report_build(&m->results, m->recorder, &meta);
+    aisim_l_timing_report(s, &m->results, aisim_results_find(&m->results, 0, "totals"));
     m->built = true;
 }
 

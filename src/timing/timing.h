@@ -89,6 +89,10 @@ typedef struct aisim_timing_usage {
 /** Usage since the object was made; explanations do not count. O(1). */
 aisim_timing_usage aisim_timing_usage_of(const aisim_timing *timing);
 
+/** Names of operations this object had to guess by roofline so far (§7).
+ *  @return how many there are; fills up to @p capacity names (static texts). 0 for other models. */
+size_t aisim_timing_guessed(const aisim_timing *timing, const char *names[], size_t capacity);
+
 /** One line of an explanation: an operation, all layers together. */
 typedef struct aisim_timing_part {
     char name[48];
