@@ -36,6 +36,12 @@ static int timing_gc(lua_State *L)
     return 0;
 }
 
+/* timing:close(): frees an owned model early; tables are large */
+static int timing_close(lua_State *L)
+{
+    return timing_gc(L);
+}
+
 /* core sim:timing_(pool) -> timing object of a pool */
 static int sim_timing(lua_State *L)
 {
@@ -80,7 +86,7 @@ static aisim_timing *begin(lua_State *L, aisim_l_sim **bound)
     const l_timing *object = luaL_checkudata(L, 1, AISIM_L_TIMING);
     *bound = NULL;
     if (object->timing == NULL) {
-        aisim_l_fail(L, "timing: this model belongs to a pool now");
+        aisim_l_fail(L, "timing: this model belongs to a pool now, or is closed");
     }
     if (object->borrowed) {
         lua_getiuservalue(L, 1, 1);
@@ -220,6 +226,7 @@ void aisim_l_timing_object_register(lua_State *L)
     static const luaL_Reg methods[] = {{"pass", timing_pass},
                                        {"explain", timing_explain},
                                        {"guessed", timing_guessed},
+                                       {"close", timing_close},
                                        {NULL, NULL}};
     static const aisim_l_class class_ = {AISIM_L_TIMING, methods, NULL, NULL, NULL, timing_gc};
     aisim_l_class_register(L, &class_);
