@@ -11,7 +11,9 @@ local terminal = require "aisim.cli.terminal"
 local M = {}
 
 local function need_table_or_json(args, what)
-  if args.format == "markdown" then fault.usage("timing: --format markdown belongs to --against and calibrate, not to %s", what) end
+  if args.format == "markdown" then
+    fault.usage("timing: --format markdown belongs to --against and calibrate, not to %s", what)
+  end
 end
 
 --- Flags that one question has and another would ignore.

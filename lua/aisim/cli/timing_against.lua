@@ -75,8 +75,8 @@ end
 
 local function whole_of(path, row, name, default)
   local value = math.tointeger(number_of(path, row, name, default))
-  if not value then fault.usage("%s:%d: %s: whole number expected, got '%s'", path, row.line, name, row.columns[name]) end
-  return value
+  if value then return value end
+  return fault.usage("%s:%d: %s: whole number expected, got '%s'", path, row.line, name, row.columns[name])
 end
 
 --- Rows with the same configuration, in the order of first appearance. The values of a configuration
@@ -174,7 +174,7 @@ local function limit(args, name)
   local text = args[name]
   if not text then return nil end
   local value = tonumber(text)
-  if not value or not (value >= 0) then
+  if not value or value ~= value or value < 0 then
     fault.usage("timing: --%s %s: a number of per cent expected", name:gsub("_", "-"), text)
   end
   return value / 100
@@ -209,7 +209,8 @@ local function as_json(path, source, groups, worst_class, worst)
   local list = {}
   for i, group in ipairs(groups) do
     local s = group.summary
-    list[i] = json.object { "name", group.name, "n", s.n, "median", s.median, "p90", s.p90, "p95", s.p95, "worst", s.worst }
+    list[i] = json.object { "name", group.name, "n", s.n, "median", s.median, "p90", s.p90, "p95", s.p95,
+      "worst", s.worst }
   end
   return json.encode(json.object({ "against", path, "source", source, "errors", list, "worst_class", worst_class,
     "worst_line", worst.line }, 10))

@@ -40,7 +40,9 @@ function M.parse(parts)
   for _, part in ipairs(parts) do
     local key, text = part:match("^(%a+)=(.*)$")
     local read = key and READERS[key]
-    if not read then fault.usage("timing: --explain %s: prefill=NxTOKENS[+CACHED], decode=NxCONTEXT or drafts=N expected", part) end
+    if not read then
+      fault.usage("timing: --explain %s: prefill=NxTOKENS[+CACHED], decode=NxCONTEXT or drafts=N expected", part)
+    end
     read(at, text, part)
   end
   return { at.n_prefill, at.new_tokens, at.past_tokens, at.n_decode, at.context_tokens, at.drafts + 1 }
@@ -95,8 +97,8 @@ function M.json(model, shape, parts, total)
       "roof_ms", part.roof_ms, "ms", part.ms, "hidden_ms", part.hidden_ms, "share", total > 0 and part.ms / total or 0,
       "provenance", part.provenance }
   end
-  local pass = json.object { "n_prefill", shape[1], "new_tokens", shape[2], "past_tokens", shape[3], "n_decode", shape[4],
-    "context_tokens", shape[5], "verify_width", shape[6] }
+  local pass = json.object { "n_prefill", shape[1], "new_tokens", shape[2], "past_tokens", shape[3],
+    "n_decode", shape[4], "context_tokens", shape[5], "verify_width", shape[6] }
   return json.object { "engine", model.line, "timing", model.name, "pass", pass, "total_ms", total, "operations", list }
 end
 

@@ -109,8 +109,8 @@ local function pool_models(args)
   for i, made in ipairs(engines) do
     local timing = made.engine.timing
     local named = type(timing) == "table" and rawget(timing, "name")
-    models[i] = { name = named or infos[i].timing, pool = made.pool.name, line = infos[i].line:gsub(", [%d,]+ blocks.*$", ""),
-      timing = sim:timing_(made.pool) }
+    models[i] = { name = named or infos[i].timing, pool = made.pool.name,
+      line = infos[i].line:gsub(", [%d,]+ blocks.*$", ""), timing = sim:timing_(made.pool) }
   end
   return models, engines[1].engine
 end
