@@ -22,6 +22,7 @@ void aisim_cruise_deinit(aisim_rank *rank)
     aisim_array_free(&rank->cruise.cruisers);
     aisim_array_free(&rank->cruise.due);
     aisim_array_free(&rank->cruise.keys);
+    aisim_array_free(&rank->cruise.trailing);
     aisim_free(rank->cruise.wheel);
 }
 
@@ -66,6 +67,13 @@ void aisim_cruise_sync_all(const aisim_rank *rank)
 /* ---- the wheel ----------------------------------------------------------------------------------
  */
 
+/* E-S5: the working state is a checkpoint, the next write sets it aside. */
+static bool must_preserve(const aisim_rank *rank, uint32_t recurrent)
+{
+    return recurrent != AISIM_NONE && rank->rules.output_checkpoints &&
+           aisim_state_published(&rank->pool, rank->recurrents.slots.data[recurrent].working);
+}
+
 /* The next pass in which the synced cruiser needs attention. */
 static uint64_t next_due(const aisim_rank *rank, const aisim_request *r,
                          const aisim_running *running)
@@ -78,11 +86,8 @@ static uint64_t next_due(const aisim_rank *rank, const aisim_request *r,
     }
     uint32_t left = aisim_rank_output_left(rank, r);
     wait = aisim_min_u32(wait, left - 1); /* the pass that delivers the last token */
-    if (running->recurrent != AISIM_NONE) {
-        const aisim_recurrent *s = &rank->recurrents.slots.data[running->recurrent];
-        if (s->previous.extent != AISIM_NONE || aisim_state_published(&rank->pool, s->working)) {
-            wait = 0; /* E-S6, E-S5: the next allocation gives it back or preserves it */
-        }
+    if (must_preserve(rank, running->recurrent)) {
+        wait = 0;
     }
     return rank->cruise.passes + wait;
 }
@@ -110,6 +115,34 @@ static int by_position(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
+/* Writes the cruisers of keys into out, by position. A bucket usually holds one or two groups, each
+ * scheduled in running order and so in reverse here: they are merged. */
+static void sort_due(uint64_t *keys, uint32_t n, uint32_t *out)
+{
+    uint32_t middle = 1, second = n;
+    while (middle < n && keys[middle] < keys[middle - 1]) {
+        middle++;
+    }
+    for (uint32_t i = middle + 1; i < n; i++) {
+        if (keys[i] > keys[i - 1]) {
+            qsort(keys, n, sizeof *keys, by_position);
+            for (uint32_t k = 0; k < n; k++) {
+                out[k] = (uint32_t)keys[k];
+            }
+            return;
+        }
+    }
+    uint32_t first = middle < n ? middle : n, at = 0; /* both groups from their ends */
+    while (at < n) {
+        bool left = second == middle || second <= first ||
+                    (first > 0 && keys[first - 1] < keys[second - 1]);
+        if (first == 0) {
+            left = false;
+        }
+        out[at++] = (uint32_t)keys[left ? --first : --second];
+    }
+}
+
 /* Takes the bucket of this pass: cruise.due holds its cruisers in running order. */
 static void take_due(aisim_rank *rank)
 {
@@ -127,12 +160,10 @@ static void take_due(aisim_rank *rank)
         i = next;
     }
     *bucket = AISIM_NONE;
-    if (cruise->keys.len > 1) {
-        qsort(cruise->keys.data, cruise->keys.len, sizeof *cruise->keys.data, by_position);
-    }
-    for (uint32_t i = 0; i < cruise->keys.len; i++) {
-        aisim_array_push(&cruise->due, (uint32_t)cruise->keys.data[i]);
-    }
+    uint32_t n = cruise->keys.len;
+    aisim_array_reserve(&cruise->due, n);
+    sort_due(cruise->keys.data, n, cruise->due.data);
+    cruise->due.len = n;
 }
 
 /* ---- joining and leaving
@@ -145,6 +176,15 @@ static bool possible(const aisim_rank *rank)
            s->overlap == AISIM_OVERLAP_NONE && s->policy == AISIM_POLICY_FCFS &&
            s->preemption == AISIM_PREEMPTION_LIFO &&
            !aisim_wanted(&rank->engine->observers, AISIM_EV_TOKENS);
+}
+
+/* E-S6: the previous state goes back at the next pass. */
+static void trail(aisim_rank *rank, uint32_t recurrent)
+{
+    if (recurrent != AISIM_NONE &&
+        rank->recurrents.slots.data[recurrent].previous.extent != AISIM_NONE) {
+        aisim_array_push(&rank->cruise.trailing, recurrent);
+    }
 }
 
 void aisim_cruise_join(aisim_rank *rank)
@@ -163,7 +203,8 @@ void aisim_cruise_join(aisim_rank *rank)
         aisim_running *running = &rank->running.data[cruise->n];
         const aisim_request *r = aisim_rank_request(rank, running->slot);
         if (r->generated < 2 || r->computed + 1 != aisim_known(r) ||
-            (r->flags & AISIM_REQF_RESUMED) != 0 || r->last_token_ns != rank->last_delivery_ns) {
+            (r->flags & (AISIM_REQF_RESUMED | AISIM_REQF_HOLD)) != 0 ||
+            r->last_token_ns != rank->last_delivery_ns) {
             return;
         }
         uint32_t index = cruise->free_cruiser;
@@ -179,6 +220,7 @@ void aisim_cruise_join(aisim_rank *rank)
         cruise->known_sum += aisim_known(r);
         cruise->n++;
         schedule(rank, index);
+        trail(rank, running->recurrent);
     }
 }
 
@@ -227,7 +269,7 @@ void aisim_cruise_dissolve(aisim_rank *rank)
     }
     cruise->n = 0;
     cruise->known_sum = 0;
-    cruise->due.len = 0;
+    cruise->due.len = cruise->trailing.len = 0;
     cruise->cruisers.len = 0;
     cruise->free_cruiser = AISIM_NONE;
     for (uint32_t i = 0; i < cruise->buckets; i++) {
@@ -238,12 +280,6 @@ void aisim_cruise_dissolve(aisim_rank *rank)
 /* ---- a pass
  * ------------------------------------------------------------------------------------------ */
 
-static aisim_recurrent *state_of(const aisim_rank *rank, const aisim_request *r)
-{
-    uint32_t slot = rank->running.data[r->position].recurrent;
-    return slot == AISIM_NONE ? NULL : &rank->recurrents.slots.data[slot];
-}
-
 /* What the due cruisers take, all together, if each fits alone. UINT64_MAX: one does not. */
 static uint64_t due_blocks(const aisim_rank *rank)
 {
@@ -252,44 +288,70 @@ static uint64_t due_blocks(const aisim_rank *rank)
         aisim_cruiser *c = cruiser_at(rank, rank->cruise.due.data[i]);
         sync(rank, c);
         const aisim_request *r = aisim_rank_request(rank, c->slot);
-        aisim_grant grant = {.slots = r->computed + 1};
-        const aisim_recurrent *state = state_of(rank, r);
-        uint32_t extra = 0, own = 0;
-        if (state != NULL) {
-            extra = aisim_recurrent_extra(state, &rank->rules, &rank->pool, r->computed + 1);
+        uint32_t recurrent = rank->running.data[r->position].recurrent;
+        bool opens = r->computed % rank->pool.block_size == 0;
+        if (!opens && !must_preserve(rank, recurrent)) {
+            continue; /* its block is full after this pass, or it ends */
+        }
+        uint32_t target = r->computed + 1, extra = 0, own = 0;
+        if (recurrent != AISIM_NONE) {
+            extra = aisim_recurrent_extra(&rank->recurrents.slots.data[recurrent], &rank->rules,
+                                          &rank->pool, target);
             own = rank->config.kv.state_blocks + extra;
         }
-        if (!aisim_rank_fits_alone(rank, r, r->computed + 1, own)) {
+        if (!aisim_rank_fits_alone(rank, r, target, own)) {
             return UINT64_MAX;
         }
-        need += aisim_grant_fresh(&rank->pool, &r->lease, &grant) + extra;
+        need += extra + opens;
     }
     return need;
+}
+
+/* E-P4: the next block of one due cruiser, its state included. */
+static void open_block(aisim_rank *rank, aisim_request *r, uint32_t recurrent, uint32_t target)
+{
+    aisim_grant grant = {.watermark = target, .slots = target};
+    if (recurrent == AISIM_NONE) {
+        aisim_grant_take(&rank->pool, &r->lease, &grant);
+        return;
+    }
+    const aisim_recurrent *state = &rank->recurrents.slots.data[recurrent];
+    grant.extra = aisim_recurrent_extra(state, &rank->rules, &rank->pool, target);
+    aisim_grant_take(&rank->pool, &r->lease, &grant);
+    aisim_recurrent_write(&rank->recurrents, recurrent, &rank->rules, &rank->pool, target,
+                          grant.extra, rank->plan_serial);
+    trail(rank, recurrent);
 }
 
 /* E-P4, E-P5 for one due cruiser. */
 static void attend(aisim_rank *rank, aisim_request *r)
 {
-    uint32_t target = r->computed + 1;
+    uint32_t b = rank->pool.block_size, target = r->computed + 1;
     uint32_t recurrent = rank->running.data[r->position].recurrent;
-    aisim_grant grant = {.watermark = target, .slots = target};
-    uint32_t *page = NULL;
-    if (recurrent != AISIM_NONE) {
-        aisim_recurrent *state = &rank->recurrents.slots.data[recurrent];
-        aisim_recurrent_begin(state, &rank->pool, rank->plan_serial);
-        grant.extra = aisim_recurrent_extra(state, &rank->rules, &rank->pool, target);
-        page = &state->page;
+    if (r->computed % b == 0 || must_preserve(rank, recurrent)) {
+        open_block(rank, r, recurrent, target);
     }
-    aisim_grant_take(&rank->pool, &r->lease, &grant);
-    if (recurrent != AISIM_NONE) {
-        aisim_recurrent_write(&rank->recurrents, recurrent, &rank->rules, &rank->pool, target,
-                              grant.extra, rank->plan_serial);
+    if (target % b != 0) {
+        return;
     }
-    aisim_lease_publish(&rank->pool, &r->lease, target / rank->pool.block_size, page); /* E-H5 */
-    if (recurrent != AISIM_NONE) {
+    uint32_t *page = recurrent == AISIM_NONE ? NULL : &rank->recurrents.slots.data[recurrent].page;
+    aisim_lease_publish(&rank->pool, &r->lease, target / b, page); /* E-H5 */
+    if (recurrent != AISIM_NONE && rank->rules.output_checkpoints) {
         aisim_recurrent_publish(&rank->recurrents, recurrent, &rank->rules, &rank->pool, r, target,
                                 rank->plan_serial); /* E-S3 */
     }
+}
+
+/* Previous states go back; with enough free blocks the order among the takes makes no difference.
+ */
+static void give_back_trailing(aisim_rank *rank)
+{
+    aisim_cruise *cruise = &rank->cruise;
+    for (uint32_t i = 0; i < cruise->trailing.len; i++) {
+        aisim_recurrent_begin(&rank->recurrents.slots.data[cruise->trailing.data[i]], &rank->pool,
+                              rank->plan_serial);
+    }
+    cruise->trailing.len = 0;
 }
 
 bool aisim_cruise_plan(aisim_rank *rank)
@@ -303,10 +365,12 @@ bool aisim_cruise_plan(aisim_rank *rank)
         return false;
     }
     take_due(rank);
-    if (due_blocks(rank) > rank->pool.free + rank->pool.extents.inactive) {
-        aisim_cruise_dissolve(rank); /* somebody would be preempted or rejected */
+    uint64_t need = due_blocks(rank), free = rank->pool.free;
+    if (need > free + rank->pool.extents.inactive || (need > free && cruise->trailing.len > 0)) {
+        aisim_cruise_dissolve(rank); /* somebody would be preempted or rejected, or order matters */
         return false;
     }
+    give_back_trailing(rank);
     for (uint32_t i = 0; i < cruise->due.len; i++) {
         attend(rank, aisim_rank_request(rank, cruiser_at(rank, cruise->due.data[i])->slot));
     }

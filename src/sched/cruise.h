@@ -36,10 +36,11 @@ typedef struct aisim_cruiser {
 
 typedef struct aisim_cruise {
     AISIM_ARRAY(aisim_cruiser) cruisers;
-    AISIM_ARRAY(uint32_t) due;  /* cruisers that need attention in the pass in flight */
-    AISIM_ARRAY(uint64_t) keys; /* scratch: (position, cruiser) */
-    uint32_t *wheel;            /* first cruiser of each bucket */
-    uint32_t buckets;           /* power of two > block size + 1 */
+    AISIM_ARRAY(uint32_t) due;      /* cruisers that need attention in the pass in flight */
+    AISIM_ARRAY(uint32_t) trailing; /* recurrent records with a previous state to give back */
+    AISIM_ARRAY(uint64_t) keys;     /* scratch: (position, cruiser) */
+    uint32_t *wheel;                /* first cruiser of each bucket */
+    uint32_t buckets;               /* power of two > block size + 1 */
     uint32_t free_cruiser;
     uint32_t n;         /* cruisers = first n of the running list */
     uint64_t passes;    /* completed passes with cruisers */

@@ -16,6 +16,8 @@ void aisim_rank_init(aisim_rank *rank, aisim_engine *engine, uint32_t index,
         spec->mode != AISIM_SPECULATION_NONE && spec->depth > 0 && spec->drop_matched_block;
     rank->rules.rotating =
         config->kv.state_mode == AISIM_STATE_ALIGNED && config->kv.prefix_caching;
+    rank->rules.output_checkpoints = config->kv.state_mode == AISIM_STATE_LATEST ||
+                                     config->kv.checkpoints == AISIM_CHECKPOINTS_CHUNK_END;
     aisim_block_pool_init(&rank->pool, engine->content, &config->kv);
     aisim_rank_set_index_in_worker(rank, 0);
     aisim_cruise_init(rank);
