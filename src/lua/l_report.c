@@ -349,26 +349,38 @@ static int sim_json(lua_State *L)
     return 1;
 }
 
-/* core sim:percentile_(key, class or nil, q or nil) -> number, or the count when q is nil; nil when
- * there is no such distribution */
+/* A histogram of the scenario, of one label if given. */
+static aisim_digest *custom_digest(aisim_recorder *recorder, const char *name, const char *label)
+{
+    aisim_metric *metric = aisim_custom_find(aisim_recorder_custom(recorder), name);
+    if (metric == NULL || aisim_metric_spec_of(metric)->kind != AISIM_METRIC_HIST) {
+        return NULL;
+    }
+    for (uint32_t cell = 1; label != NULL && cell < aisim_metric_cells(metric); cell++) {
+        if (strcmp(aisim_metric_label(metric, cell), label) == 0) {
+            return aisim_metric_digest(metric, cell);
+        }
+    }
+    return label == NULL ? aisim_metric_digest(metric, 0) : NULL;
+}
+
+/* core sim:percentile_(key, class or nil, q) -> number; nil when there is no such distribution or
+ * it is empty */
 static int sim_percentile(lua_State *L)
 {
     aisim_l_sim *s;
     aisim_l_metrics *m = check_built(L, &s);
-    int32_t class_id =
-        lua_isnoneornil(L, 3) ? -1 : (int32_t)aisim_l_class_id(s, luaL_checkstring(L, 3));
-    aisim_digest *digest =
-        aisim_recorder_distribution(m->recorder, luaL_checkstring(L, 2), class_id);
+    const char *key = luaL_checkstring(L, 2);
+    const char *label = luaL_optstring(L, 3, NULL);
+    aisim_digest *digest = custom_digest(m->recorder, key, label);
     if (digest == NULL) {
+        int32_t class_id = label == NULL ? -1 : (int32_t)aisim_l_class_id(s, label);
+        digest = aisim_recorder_distribution(m->recorder, key, class_id);
+    }
+    if (digest == NULL || digest->n == 0) {
         return 0;
     }
-    if (lua_isnoneornil(L, 4)) {
-        lua_pushinteger(L, (lua_Integer)digest->n);
-    } else if (digest->n == 0) {
-        return 0;
-    } else {
-        lua_pushnumber(L, aisim_digest_percentile(digest, luaL_checknumber(L, 4)));
-    }
+    lua_pushnumber(L, aisim_digest_percentile(digest, luaL_checknumber(L, 4)));
     return 1;
 }
 
