@@ -139,7 +139,9 @@ void aisim_l_metrics_finish(aisim_l_sim *s)
     const aisim_report_meta meta = {.version = AISIM_VERSION,
                                     .scenario = s->name[0] != '\0' ? s->name : NULL,
                                     .seed = aisim_sim_seed(s->sim),
-                                    .interrupted = aisim_sim_stop_reason(s->sim)};
+                                    .interrupted = s->code == AISIM_EINTERRUPTED
+                                                       ? "interrupted"
+                                                       : aisim_sim_stop_reason(s->sim)};
     aisim_report_build(&m->results, m->recorder, &meta);
     m->built = true;
 }
