@@ -174,8 +174,11 @@ static void join(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t recu
     r->admissions++;
     r->state = AISIM_REQ_RUNNING;
     r->position = rank->running.len;
-    aisim_running running = {
-        .slot = slot, .entry = AISIM_NONE, .recurrent = recurrent, .junction = junction};
+    aisim_running running = {.slot = slot,
+                             .entry = AISIM_NONE,
+                             .recurrent = recurrent,
+                             .cruiser = AISIM_NONE,
+                             .junction = junction};
     aisim_array_push(&rank->running, running);
 }
 

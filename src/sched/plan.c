@@ -266,7 +266,7 @@ static step plan_one(aisim_rank *rank, uint32_t *place)
 
 static void plan_running(aisim_rank *rank)
 {
-    uint32_t place = 0;
+    uint32_t place = aisim_cruise_plan(rank) ? rank->cruise.n : 0;
     while (place < rank->running.len && rank->budget_left > 0) {
         step next = plan_one(rank, &place);
         if (next == STEP_END) {
@@ -297,6 +297,7 @@ static void begin(aisim_rank *rank, int64_t t_ns, bool defer)
     batch->begin_ns = t_ns;
     batch->plan.len = 0;
     batch->decisions.len = 0;
+    batch->cruised = 0;
     bool speculates = rank->config.speculation.mode != AISIM_SPECULATION_NONE;
     batch->shape =
         (aisim_pass_shape){.verify_width = 1 + (speculates ? rank->config.speculation.depth : 0)};
@@ -342,7 +343,7 @@ uint32_t aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer)
         drop_stale_drafts(rank);
     }
     aisim_batch *batch = aisim_rank_current(rank);
-    batch->in_use = batch->plan.len > 0 || batch->decisions.len > 0;
+    batch->in_use = batch->plan.len > 0 || batch->decisions.len > 0 || batch->cruised > 0;
     rank->in_flight += batch->in_use;
     rank->blocked = !batch->in_use && rank->in_flight == 0;
     return batch->in_use ? rank->current : AISIM_NONE;

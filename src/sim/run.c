@@ -278,6 +278,9 @@ static void show_unfinished(aisim_sim *sim)
     }
     for (uint32_t i = 0; i < live.len; i++) {
         const aisim_request *r = sim_request(sim, (uint32_t)live.data[i]);
+        if (r->rank != AISIM_NONE) {
+            aisim_cruise_sync(sim->ranks.data[r->rank], (uint32_t)live.data[i]);
+        }
         aisim_event event = {
             .type = AISIM_EV_UNFINISHED, .rank = r->rank, .t_ns = sim->now_ns, .request = r};
         aisim_emit(&sim->engine.observers, &event);

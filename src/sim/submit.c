@@ -61,7 +61,13 @@ const aisim_request *aisim_sim_request(const aisim_sim *sim, aisim_handle handle
         return NULL;
     }
     const aisim_request *r = sim_request(sim, handle.index);
-    return r->generation == handle.generation ? r : NULL;
+    if (r->generation != handle.generation) {
+        return NULL;
+    }
+    if (r->rank != AISIM_NONE) {
+        aisim_cruise_sync(sim->ranks.data[r->rank], handle.index);
+    }
+    return r;
 }
 
 aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request)

@@ -68,6 +68,10 @@ static void refresh(twin *t, uint32_t serial)
     if (r->generation != w->generation) {
         return;
     }
+    aisim_cruise_sync(&t->rank, w->slot);
+    bool cruises =
+        r->state == AISIM_REQ_RUNNING && t->rank.running.data[r->position].cruiser != AISIM_NONE;
+    uint32_t planned = cruises && t->rank.in_flight > 0; /* its token of the pass in flight */
     twin_view *v = &w->view;
     v->ordinal = r->ordinal;
     static const twin_status statuses[] = {
@@ -80,8 +84,9 @@ static void refresh(twin *t, uint32_t serial)
     v->reason = reason_of(r->end);
     v->generated = r->generated;
     v->known = aisim_known(r);
-    v->computed = r->computed;
-    v->watermark = r->lease.allocated;
+    v->computed = r->computed + planned;
+    v->watermark = r->lease.allocated > v->computed ? r->lease.allocated : v->computed;
+    v->watermark = planned ? v->watermark : r->lease.allocated;
     v->owned = (uint32_t)aisim_lease_owned(&t->rank.pool, &r->lease);
     v->opaque = r->lease.opaque;
     v->published = r->lease.published;
@@ -155,11 +160,14 @@ twin *twin_new(const aisim_rank_config *config, uint32_t rank)
     t->engine.ended = on_ended;
     t->engine.held = on_held;
     t->engine.context = t;
+    /* a listener for each token would keep requests from cruising (sched/cruise.h) */
+    t->derive = config->speculation.mode == AISIM_SPECULATION_NONE &&
+                config->scheduler.overlap == AISIM_OVERLAP_NONE;
     t->engine.observers.n = 1;
     t->engine.observers.list[0] =
-        (aisim_observer){AISIM_EV_BIT(AISIM_EV_TOKENS) | AISIM_EV_BIT(AISIM_EV_FINISH) |
-                             AISIM_EV_BIT(AISIM_EV_REJECT) | AISIM_EV_BIT(AISIM_EV_VERIFY) |
-                             AISIM_EV_BIT(AISIM_EV_KV_STORE),
+        (aisim_observer){(t->derive ? 0 : AISIM_EV_BIT(AISIM_EV_TOKENS)) |
+                             AISIM_EV_BIT(AISIM_EV_FINISH) | AISIM_EV_BIT(AISIM_EV_REJECT) |
+                             AISIM_EV_BIT(AISIM_EV_VERIFY) | AISIM_EV_BIT(AISIM_EV_KV_STORE),
                          t, on_event};
     aisim_observers_update(&t->engine.observers);
     aisim_rank_init(&t->rank, &t->engine, 0, config);
@@ -203,6 +211,7 @@ void twin_free(twin *t)
     aisim_array_free(&t->events);
     aisim_array_free(&t->serials);
     aisim_array_free(&t->batches);
+    aisim_array_free(&t->order);
     aisim_free(t);
 }
 
@@ -461,8 +470,54 @@ void twin_set_external(twin *t, uint32_t matched)
 /* ---- passes -------------------------------------------------------------------------------------
  */
 
+/* Steady decoders have no entries: one token each, before all others. */
+static void read_cruisers(twin *t, const aisim_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->cruised; i++) {
+        uint32_t slot = t->rank.running.data[i].slot;
+        const aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
+        aisim_cruise_sync(&t->rank, slot);
+        const engine_row *w = &t->rows.data[serial_of(t, r)];
+        twin_item item = {.id = w->view.id,
+                          .serial = w->view.serial,
+                          .tokens = 1,
+                          .prefix = r->prompt_tokens,
+                          .generated = 1,
+                          .known = aisim_known(r),
+                          .slots = r->computed + 1};
+        aisim_array_push(&t->items, item);
+    }
+}
+
+/* Who runs, in order, with what each has: the difference afterwards is what was delivered. */
+static void remember_order(twin *t)
+{
+    t->order.len = 0;
+    for (uint32_t i = 0; t->derive && i < t->rank.running.len; i++) {
+        uint32_t slot = t->rank.running.data[i].slot;
+        const aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
+        aisim_cruise_sync(&t->rank, slot);
+        aisim_array_push(&t->order, (twin_pair){serial_of(t, r), r->generated});
+    }
+}
+
+static void derive_emitted(twin *t)
+{
+    for (uint32_t i = 0; i < t->order.len; i++) {
+        twin_view view;
+        if (twin_read(t, t->order.data[i].id, &view) && view.generated > t->order.data[i].value) {
+            twin_emitted e = {.id = view.id,
+                              .serial = view.serial,
+                              .tokens = view.generated - t->order.data[i].value};
+            aisim_array_push(&t->emitted, e);
+        }
+    }
+    t->order.len = 0;
+}
+
 static void read_items(twin *t, const aisim_batch *batch)
 {
+    read_cruisers(t, batch);
     for (uint32_t i = 0; i < batch->plan.len; i++) {
         const aisim_plan_entry *p = &batch->plan.data[i];
         const aisim_request *r = aisim_requests_at(&t->engine.requests, p->slot);
@@ -535,6 +590,7 @@ uint32_t twin_plan(twin *t, bool defer_prefill)
     if (batch != AISIM_NONE) {
         read_items(t, aisim_rank_batch(&t->rank, batch));
         read_decisions(t, aisim_rank_batch(&t->rank, batch));
+        remember_order(t);
     }
     read_log(t);
     return t->record.batch;
@@ -559,6 +615,7 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
         }
     }
     aisim_rank_complete(&t->rank, batch, t->now_ns, results == NULL ? NULL : own, n);
+    derive_emitted(t);
     read_log(t);
     aisim_free(own);
 }

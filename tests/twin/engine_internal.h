@@ -46,8 +46,10 @@ struct twin {
     AISIM_ARRAY(aisim_lease) parts;  /* block handles of the pool vectors */
     AISIM_ARRAY(engine_hash) hashes; /* their published hashes */
     int64_t now_ns;
-    uint32_t verified, accepted; /* of the verification under way */
-    bool given;                  /* results came from the caller */
+    AISIM_ARRAY(twin_pair) order; /* running when planned: serial, generated */
+    bool derive;                  /* deliveries are derived, not listened to */
+    uint32_t verified, accepted;  /* of the verification under way */
+    bool given;                   /* results came from the caller */
 };
 
 #endif

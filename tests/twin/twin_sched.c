@@ -504,7 +504,8 @@ static void begin(twin *t, bool defer)
     t->preempted = false;
     t->deferred = defer;
     t->prompt_planned = 0;
-    for (uint32_t i = 0; i < t->items.len; i++) { /* copy holds of the last pass, held sources too */
+    for (uint32_t i = 0; i < t->items.len;
+         i++) { /* copy holds of the last pass, held sources too */
         twin_unref_all(t, &request_of(t, t->items.data[i].serial)->copies);
     }
     t->items.len = 0;
