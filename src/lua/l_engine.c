@@ -231,10 +231,12 @@ static void read_rank(lua_State *L, const aisim_l_sim *s, const char *role, cons
     if (aisim_config_rank(tree, &facts, rank, &capacity, &err) != AISIM_OK) {
         raise_at_flag(L, s, role, &err);
     }
+    uint32_t drafts =
+        rank->speculation.mode == AISIM_SPECULATION_NONE ? 0 : rank->speculation.depth;
     if (capacity.type == AISIM_CAPACITY_DEFAULT &&
         aisim_l_machine_blocks(machine, capacity.memory_fraction,
-                               rank->scheduler.max_batched_tokens, rank->kv.block_size,
-                               rank->speculation.depth, name, &rank->kv.blocks, &err) != AISIM_OK) {
+                               rank->scheduler.max_batched_tokens, rank->kv.block_size, drafts,
+                               name, &rank->kv.blocks, &err) != AISIM_OK) {
         aisim_l_raise(L, &err);
     }
 }

@@ -310,9 +310,14 @@ static int pool_worker(lua_State *L)
 
 static int pool_tostring(lua_State *L)
 {
-    aisim_l_sim *s;
-    uint32_t index = check_handle(L, AISIM_L_POOL, &s);
-    const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[index];
+    const l_handle *handle = luaL_checkudata(L, 1, AISIM_L_POOL);
+    lua_getiuservalue(L, 1, 1);
+    aisim_l_sim *s = lua_touserdata(L, -1);
+    if (s->sim == NULL) {
+        lua_pushliteral(L, "pool (closed)");
+        return 1;
+    }
+    const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[handle->index];
     lua_pushfstring(L, "pool '%s' (%d workers)", pool->name, (int)pool->workers);
     return 1;
 }

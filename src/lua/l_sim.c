@@ -297,6 +297,9 @@ static void report_progress(void *context, const aisim_sim *sim)
 static int sim_run(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
+    if (s->state == AISIM_L_RUNNING) {
+        return aisim_l_fail(L, "sim:run: the simulation is running; this is called from inside");
+    }
     if (s->state != AISIM_L_NEW) {
         return aisim_l_fail(L, "sim:run: this simulation has already run; make a new one");
     }
