@@ -97,7 +97,7 @@ function M.need_used(job)
       local known = false
       for _, path in ipairs(paths) do known = known or path == override.key end
       fault.usage("%s: %s", override.flag, known and ("no pool of %s has this key"):format(job.file)
-        or ("unknown key '%s'%s"):format(override.key, near.hint(override.key, paths)))
+        or ("unknown key '%s'%s"):format(override.key, near.path_hint(override.key, paths)))
     end
   end
 end
