@@ -66,6 +66,21 @@ static void log_evicted(void *context, uint32_t run, uint32_t first, uint32_t co
     aisim_array_push(&c->pool->log, entry);
 }
 
+/* A trace keeps what was never announced: entry i from block `first` on becomes a plain copy. */
+static void keep_as_copy(aisim_block_pool *pool, uint32_t i, uint32_t first)
+{
+    aisim_kv_log_entry copy = pool->log.data[i];
+    copy.kind = AISIM_KV_COPIED;
+    copy.event = UINT32_MAX;
+    copy.count -= first - copy.first;
+    copy.first = first;
+    aisim_array_push(&pool->log, copy); /* room for one more */
+    for (uint32_t j = pool->log.len - 1; j > i + 1; j--) {
+        pool->log.data[j] = pool->log.data[j - 1];
+    }
+    pool->log.data[i + 1] = copy;
+}
+
 /* A withdrawn stretch leaves the log of this pass: it was never visible. */
 static void unlog_stored(aisim_block_pool *pool, uint32_t run, uint32_t first, uint32_t count)
 {
@@ -76,8 +91,12 @@ static void unlog_stored(aisim_block_pool *pool, uint32_t run, uint32_t first, u
             e->first + e->count <= first) {
             continue;
         }
-        if (e->first < first) {
-            e->count = first - e->first; /* only the deep end is ever withdrawn */
+        uint32_t kept = e->first < first ? first - e->first : 0; /* only the deep end goes */
+        if (pool->tracing) {
+            keep_as_copy(pool, i, e->first + kept);
+        }
+        if (kept > 0) {
+            pool->log.data[i].count = kept;
         } else {
             aisim_array_remove(&pool->log, i);
         }
@@ -90,7 +109,8 @@ static void log_withdrawn(void *context, uint32_t run, uint32_t first, uint32_t 
     log_context *c = context;
     if (how == AISIM_GONE_LAST) {
         unlog_stored(c->pool, run, first, count);
-    } else if (c->pool->tracing) {
+    }
+    if (c->pool->tracing) {
         aisim_kv_log_entry entry = {AISIM_KV_WITHDRAWN, UINT32_MAX, run, first, count,
                                     AISIM_NONE,         how,        age};
         aisim_array_push(&c->pool->log, entry);

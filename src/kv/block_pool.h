@@ -22,7 +22,7 @@ typedef enum {
     AISIM_KV_STORED, /* first copy of an identity */
     AISIM_KV_EVICTED,
     AISIM_KV_COPIED,    /* a further copy; only while `tracing` */
-    AISIM_KV_WITHDRAWN, /* E-V3, another copy stays; only while `tracing` */
+    AISIM_KV_WITHDRAWN, /* E-V3; only while `tracing` */
     AISIM_KV_PAGED      /* a page visible in part, age = its extent; only while `tracing` */
 } aisim_kv_log_kind;
 

@@ -155,6 +155,9 @@ static void show_tokens(aisim_rank *rank, aisim_request *r, uint32_t n, int64_t 
     facts->zero_gaps += n - 1;
     if (before == 0) {
         r->first_token_ns = end_ns;
+        if (rank->engine->first_token != NULL) {
+            rank->engine->first_token(rank->engine->context, r->lease.owner);
+        }
     } else {
         gap(rank, r, end_ns, facts);
     }

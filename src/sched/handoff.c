@@ -52,7 +52,7 @@ static bool try_reserve(aisim_rank *rank, uint32_t slot)
     if (!aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
         return false;
     }
-    aisim_rank_listen(rank);
+    aisim_rank_listen(rank); /* perhaps before the first pass */
     aisim_grant_take(&rank->pool, &r->lease, &grant);
     r->state = AISIM_REQ_RESERVED;
     return true;
@@ -103,9 +103,9 @@ bool aisim_rank_activate(aisim_rank *rank, uint32_t slot)
     if (r->state != AISIM_REQ_RESERVED) {
         return false;
     }
+    aisim_rank_listen(rank);
     r->state = AISIM_REQ_WAITING;
     r->computed = r->prompt_tokens;
-    aisim_rank_listen(rank);
     aisim_lease_publish(&rank->pool, &r->lease, r->prompt_tokens / rank->pool.block_size, NULL);
     aisim_rank_enqueue(rank, slot);
     rank->blocked = false;

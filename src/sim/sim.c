@@ -54,7 +54,7 @@ void aisim_sim_free(aisim_sim *sim)
     aisim_array_free(&sim->ranks);
     aisim_array_free(&sim->rank_workers);
     aisim_array_free(&sim->loads);
-    aisim_array_free(&sim->books);
+    aisim_array_free(&sim->uncached);
     aisim_array_free(&sim->clients);
     aisim_array_free(&sim->timers);
     aisim_array_free(&sim->classes);

@@ -66,6 +66,18 @@ void compare_count_plan(compare_runner *r, bool defer)
     }
 }
 
+void compare_forget_victims(compare_runner *r)
+{
+    const twin_record *record = twin_last(r->twin);
+    for (uint32_t i = 0; i < record->n_preempted; i++) {
+        for (uint32_t j = 0; j < r->by_serial.len; j++) {
+            compare_row *w = &r->rows[r->by_serial.data[j]];
+            bool is = r->c->requests.data[r->by_serial.data[j]].id == record->preempted[i].id;
+            w->resumed = w->resumed && !is;
+        }
+    }
+}
+
 void compare_count_end(compare_runner *r)
 {
     const twin_record *record = twin_last(r->twin);

@@ -43,6 +43,7 @@ uint32_t compare_reason_class(uint32_t reason);
 /* compare_count.c: what the pass reached. */
 void compare_count_plan(compare_runner *r, bool defer);
 void compare_count_cancel(compare_runner *r, const twin_view *view);
+void compare_forget_victims(compare_runner *r); /* a victim is not resumed any more */
 void compare_count_end(compare_runner *r);
 
 #endif

@@ -193,7 +193,11 @@ static bool one_pass(compare_runner *r)
         return false;
     }
     compare_count_plan(r, defer);
-    if (!compare_same_shape(r) || !compare_same_state(r) || !command(r, "commands in flight")) {
+    if (!compare_same_shape(r)) {
+        return false;
+    }
+    compare_forget_victims(r);
+    if (!compare_same_state(r) || !command(r, "commands in flight")) {
         return false;
     }
     r->where = "complete";

@@ -56,11 +56,35 @@ typedef struct shrinker {
     bool progress;
 } shrinker;
 
+static bool same_tokens(const compare_tokens *a, const compare_tokens *b)
+{
+    return a->len == b->len &&
+           (a->len == 0 || memcmp(a->data, b->data, a->len * sizeof *a->data) == 0);
+}
+
+/* Blocks are named by the id of their publisher, so equal ids must mean equal content. */
+static bool names_unique(const compare_case *c)
+{
+    for (uint32_t i = 0; i < c->requests.len; i++) {
+        for (uint32_t j = 0; j < i; j++) {
+            const compare_request *a = &c->requests.data[i], *b = &c->requests.data[j];
+            bool same = a->salt == b->salt && a->output == b->output &&
+                        a->planned.len >= a->output && same_tokens(&a->prompt, &b->prompt) &&
+                        same_tokens(&a->planned, &b->planned);
+            if (a->id == b->id && !same) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* Takes ownership of the candidate. @return whether it became the best one. */
 static bool offer(shrinker *s, compare_case *candidate)
 {
     aisim_error err = {0};
-    bool valid = aisim_rank_config_check(&candidate->config, &err) == AISIM_OK;
+    bool valid =
+        aisim_rank_config_check(&candidate->config, &err) == AISIM_OK && names_unique(candidate);
     if (!valid || s->attempts >= ATTEMPTS) {
         compare_free(candidate);
         return false;

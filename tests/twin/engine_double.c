@@ -275,75 +275,6 @@ uint32_t twin_submit(twin *t, const twin_submit_args *args)
     return t->rows.len - 1;
 }
 
-static uint32_t live_slot(const twin *t, uint32_t id)
-{
-    uint32_t serial = aisim_map_get(&t->live, id, 0);
-    return serial == AISIM_NONE ? AISIM_NONE : t->rows.data[serial].slot;
-}
-
-bool twin_cancel(twin *t, uint32_t id)
-{
-    uint32_t slot = live_slot(t, id);
-    if (slot == AISIM_NONE) {
-        return false;
-    }
-    aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
-    refresh(t, serial_of(t, r));
-    if (r->state != AISIM_REQ_HELD) {
-        r->end = AISIM_END_CANCELLED;
-    }
-    aisim_rank_cancel(&t->rank, slot);
-    on_ended(t, slot);
-    return true;
-}
-
-bool twin_unblock(twin *t, uint32_t id)
-{
-    uint32_t slot = live_slot(t, id);
-    if (slot == AISIM_NONE ||
-        aisim_requests_at(&t->engine.requests, slot)->state != AISIM_REQ_SKIPPED) {
-        return false;
-    }
-    aisim_rank_unblock(&t->rank, slot);
-    return true;
-}
-
-bool twin_reserve(twin *t, const twin_submit_args *args)
-{
-    uint32_t slot = create(t, args);
-    if (slot == AISIM_NONE) {
-        return false;
-    }
-    if (!aisim_rank_reserve(&t->rank, slot)) {
-        aisim_map_remove(&t->live, args->id, 0);
-        aisim_requests_give(&t->engine.requests, slot);
-        t->rows.len--;
-        return false;
-    }
-    return true;
-}
-
-bool twin_activate(twin *t, uint32_t id)
-{
-    uint32_t slot = live_slot(t, id);
-    return slot != AISIM_NONE && aisim_rank_activate(&t->rank, slot);
-}
-
-bool twin_release_source(twin *t, uint32_t id)
-{
-    uint32_t slot = live_slot(t, id);
-    if (slot == AISIM_NONE || !aisim_rank_release_source(&t->rank, slot)) {
-        return false;
-    }
-    on_ended(t, slot);
-    return true;
-}
-
-void twin_set_external(twin *t, uint32_t matched)
-{
-    t->rank.connector_tokens = matched;
-}
-
 /* ---- names of blocks ----------------------------------------------------------------------------
  */
 
@@ -449,6 +380,84 @@ static void read_log(twin *t)
     pool->log.len = 0;
 }
 
+/* ---- ends of requests, hand-off
+ * ------------------------------------------------------------------
+ */
+
+static uint32_t live_slot(const twin *t, uint32_t id)
+{
+    uint32_t serial = aisim_map_get(&t->live, id, 0);
+    return serial == AISIM_NONE ? AISIM_NONE : t->rows.data[serial].slot;
+}
+
+bool twin_cancel(twin *t, uint32_t id)
+{
+    uint32_t slot = live_slot(t, id);
+    if (slot == AISIM_NONE) {
+        return false;
+    }
+    aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
+    refresh(t, serial_of(t, r));
+    if (r->state != AISIM_REQ_HELD) {
+        r->end = AISIM_END_CANCELLED;
+    }
+    aisim_rank_cancel(&t->rank, slot);
+    read_log(t);
+    on_ended(t, slot);
+    return true;
+}
+
+bool twin_unblock(twin *t, uint32_t id)
+{
+    uint32_t slot = live_slot(t, id);
+    if (slot == AISIM_NONE ||
+        aisim_requests_at(&t->engine.requests, slot)->state != AISIM_REQ_SKIPPED) {
+        return false;
+    }
+    aisim_rank_unblock(&t->rank, slot);
+    return true;
+}
+
+bool twin_reserve(twin *t, const twin_submit_args *args)
+{
+    uint32_t slot = create(t, args);
+    if (slot == AISIM_NONE) {
+        return false;
+    }
+    if (!aisim_rank_reserve(&t->rank, slot)) {
+        aisim_map_remove(&t->live, args->id, 0);
+        aisim_requests_give(&t->engine.requests, slot);
+        t->rows.len--;
+        return false;
+    }
+    read_log(t);
+    return true;
+}
+
+bool twin_activate(twin *t, uint32_t id)
+{
+    uint32_t slot = live_slot(t, id);
+    bool done = slot != AISIM_NONE && aisim_rank_activate(&t->rank, slot);
+    read_log(t);
+    return done;
+}
+
+bool twin_release_source(twin *t, uint32_t id)
+{
+    uint32_t slot = live_slot(t, id);
+    if (slot == AISIM_NONE || !aisim_rank_release_source(&t->rank, slot)) {
+        return false;
+    }
+    read_log(t);
+    on_ended(t, slot);
+    return true;
+}
+
+void twin_set_external(twin *t, uint32_t matched)
+{
+    t->rank.connector_tokens = matched;
+}
+
 /* ---- passes -------------------------------------------------------------------------------------
  */
 
@@ -514,7 +523,6 @@ static void clear_record(twin *t)
 /* Batches of the record count from 0; the engine has slots, and none for a plan in vain. */
 uint32_t twin_plan(twin *t, bool defer_prefill)
 {
-    read_log(t); /* of the commands since the last pass */
     clear_record(t);
     t->rank.blocked = false;
     uint32_t batch = aisim_rank_plan(&t->rank, t->now_ns, defer_prefill);
@@ -539,7 +547,6 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
     t->finished.len = t->emitted.len = 0;
     t->now_ns++;
     if (batch == AISIM_NONE) {
-        aisim_rank_retry_reservations(&t->rank); /* a pass in vain ends too, for the twin */
         read_log(t);
         return;
     }
@@ -680,7 +687,9 @@ bool twin_reset(twin *t, bool force)
     uint32_t running = t->rank.running.len;
     bool done = aisim_rank_reset(&t->rank, force);
     t->preemptions += running - t->rank.running.len;
+    uint32_t evicted = t->evicted.len;
     read_log(t);
+    t->evicted.len = evicted; /* emptied, not evicted (E-B8) */
     return done;
 }
 

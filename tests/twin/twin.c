@@ -258,12 +258,15 @@ static const twin_result *result_of(const twin_result *results, uint32_t n, uint
     return NULL;
 }
 
-/* E-T8. A pass in vain is no pass. */
+/* E-T8: nothing was scheduled, emitted or decided; that is no pass. */
+static bool in_vain(const twin *t)
+{
+    return t->items.len + t->preempted_list.len + t->emitted.len + t->finished.len == 0;
+}
+
+/* E-T8 */
 static void count_streak(twin *t)
 {
-    if (t->items.len + t->preempted_list.len + t->emitted.len + t->finished.len == 0) {
-        return;
-    }
     if (t->emitted.len > 0 || t->preempted_list.len == 0) {
         t->streak = 0;
     } else {
@@ -303,12 +306,17 @@ void twin_complete(twin *t, uint32_t batch_id, const twin_result *results, uint3
         twin_pair entry = {r->id, r->reason};
         aisim_array_push(&t->finished, entry);
     }
-    count_streak(t);
+    bool vain = in_vain(t);
+    if (!vain) {
+        count_streak(t);
+    }
     aisim_array_free(&batch->rows);
     aisim_array_free(&batch->rejected);
     uint32_t at = (uint32_t)(batch - t->batches.data);
     aisim_array_remove(&t->batches, at);
-    twin_retry_reservations(t);
+    if (!vain) {
+        twin_retry_reservations(t); /* §15: something may have come free */
+    }
 }
 
 void twin_pass(twin *t, bool defer_prefill)
