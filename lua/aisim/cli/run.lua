@@ -121,12 +121,18 @@ function M.main(args)
     verdicts = verdicts, notes = run.notes,
     pools = run.pools, timing = run.timing, custom = run.custom, saved = args.out,
   }
+  -- run:summary() in a report of the scenario's own is the whole screen, with origins and wall time.
+  local shown = false
+  rawset(run, "summary", function()
+    shown = true
+    return terminal.plain(render.screen(screen))
+  end)
   if as_json then
     io.stdout:write(one_line(run:json(), wall), "\n")
     if job.report then job.report(run) end
   elseif job.report then
     job.report(run)
-    local line = render.expect(verdicts)
+    local line = not shown and render.expect(verdicts)
     if line then terminal.out(line) end
   elseif not args.quiet then
     terminal.out(render.screen(screen))
