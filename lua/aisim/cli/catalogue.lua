@@ -77,7 +77,11 @@ end
 
 --- Keys of a report: key, unit, definition.
 function M.metrics()
-  return require("aisim.tables").definitions()
+  local rows = {}
+  for i, definition in ipairs(require("aisim.core").definitions()) do
+    rows[i] = { definition.key, definition.unit, definition.text }
+  end
+  return rows
 end
 
 -- What the built-in policies do; which of them there are is asked from the engine.
