@@ -1,5 +1,5 @@
 -- A router in Lua: longest resident prefix first, but never behind a long queue.
--- Run it twice: aisim run examples/custom_router.lua [--set own=false]
+-- aisim run examples/custom_router.lua, then the same with --set own=false
 local aisim = require "aisim"
 
 local S = aisim.scenario {
@@ -24,8 +24,7 @@ function S.setup(sim, p)
     prompt = aisim.dist.uniform(3000, 5000), output = aisim.dist.const(100),
     prefix = { groups = 24, tokens = 2500, zipf = 1.0 },
   })
-  if not p.own then return end
-  sim:router {
+  sim:router(p.own and {
     name = "hit_or_queue", columns = { "overlap_blocks", "waiting" },
     pick = function(_, targets)
       local best, best_score = nil, -math.huge
@@ -35,7 +34,7 @@ function S.setup(sim, p)
       end
       return best
     end,
-  }
+  } or { policy = "round_robin" })
 end
 
 return S
