@@ -191,6 +191,7 @@ const char *aisim_l_request_state_text(uint8_t state);
 void aisim_l_error_register(lua_State *L);
 void aisim_l_sim_register(lua_State *L);
 void aisim_l_request_register(lua_State *L);
+void aisim_l_hook_names_register(lua_State *L);
 void aisim_l_hooks_register(lua_State *L);
 void aisim_l_timer_register(lua_State *L);
 void aisim_l_pass_register(lua_State *L);
@@ -209,6 +210,7 @@ void aisim_l_plays_register(lua_State *L);
 void aisim_l_agentx_register(lua_State *L);
 void aisim_l_metric_register(lua_State *L);
 void aisim_l_report_register(lua_State *L);
+void aisim_l_records_register(lua_State *L);
 void aisim_l_engine_register(lua_State *L);
 
 #endif
