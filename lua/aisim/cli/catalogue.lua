@@ -120,8 +120,8 @@ end
 --- Folders with scenarios: the working folder's, and that of the installation.
 local function scenario_folders()
   local folders = { "scenarios" }
-  local share = os.getenv("AISIM_SHARE")
-  if share then folders[#folders + 1] = share .. "/scenarios" end
+  local prefix = (terminal.host.program() or ""):match("^(.*)/bin/[^/]*$")
+  if prefix then folders[#folders + 1] = prefix .. "/share/aisim/scenarios" end
   return folders
 end
 

@@ -13,6 +13,7 @@ M.host = found and host or {
   utf8 = function() return true end,
   file = function() end,
   modules = function() return {} end,
+  program = function() end,
   version = "unknown",
 }
 
