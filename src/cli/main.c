@@ -157,6 +157,18 @@ static int host_file(lua_State *L)
     return 0;
 }
 
+/** program() -> path of the running program, or nil where the system does not say. */
+static int host_program(lua_State *L)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+    if (n <= 0 || (size_t)n == sizeof path) {
+        return 0;
+    }
+    lua_pushlstring(L, path, (size_t)n);
+    return 1;
+}
+
 /** modules(prefix) -> list of the embedded modules whose names begin so, sorted. */
 static int host_modules(lua_State *L)
 {
@@ -178,7 +190,8 @@ static int open_host(lua_State *L)
     static const luaL_Reg functions[] = {
         {"clock", host_clock}, {"interrupted", host_interrupted}, {"polling", host_polling},
         {"quiet", host_quiet}, {"terminal", host_terminal},       {"utf8", host_utf8},
-        {"file", host_file},   {"modules", host_modules},         {NULL, NULL},
+        {"file", host_file},   {"modules", host_modules},         {"program", host_program},
+        {NULL, NULL},
     };
     luaL_newlib(L, functions);
     lua_pushliteral(L, AISIM_VERSION);

@@ -257,6 +257,7 @@ static void describe(aisim_l_pool_info *info, const aisim_pool_config *config,
     info->gpus = known.gpus;
     info->role = config->role;
     info->blocks = config->rank.kv.blocks;
+    info->block_size = config->rank.kv.block_size;
     info->batched_tokens = config->rank.scheduler.max_batched_tokens;
 }
 
@@ -303,6 +304,8 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
     }
     *timing = NULL; /* the pool owns it now */
     describe(info, &config, *tree, machine, has_functions);
+    info->configuration = *tree;
+    *tree = NULL; /* the pool owns it now */
     lua_pushvalue(L, machine_at);
     info->machine = aisim_l_anchor(L, s);
     return index;

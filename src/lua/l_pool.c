@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "config/emit.h"
 #include "lua/l_cluster.h"
 #include "lua/l_engine.h"
 
@@ -32,6 +33,7 @@ void aisim_l_cluster_free(aisim_l_sim *s)
         aisim_free(c->pools.data[i].name);
         aisim_free(c->pools.data[i].line);
         aisim_free(c->pools.data[i].timing);
+        aisim_value_free(c->pools.data[i].configuration);
     }
     if (c != NULL) {
         aisim_l_timing_functions_free(c);
@@ -354,7 +356,13 @@ static int sim_pools(lua_State *L)
     lua_createtable(L, (int)c->pools.len, 0);
     for (uint32_t i = 0; i < c->pools.len; i++) {
         const aisim_l_pool_info *pool = &c->pools.data[i];
-        lua_createtable(L, 0, 4);
+        lua_createtable(L, 0, 7);
+        lua_pushstring(L, pool->name);
+        lua_setfield(L, -2, "name");
+        lua_pushinteger(L, (lua_Integer)pool->blocks);
+        lua_setfield(L, -2, "blocks");
+        lua_pushinteger(L, pool->block_size);
+        lua_setfield(L, -2, "block_size");
         lua_pushstring(L, pool->line);
         lua_setfield(L, -2, "line");
         lua_pushstring(L, pool->timing);
@@ -365,6 +373,20 @@ static int sim_pools(lua_State *L)
         lua_setfield(L, -2, "gpus");
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
+    return 1;
+}
+
+/* core sim:configuration_(i) -> resolved engine table of the i-th pool as YAML; behind each value
+ * where it came from */
+static int sim_configuration(lua_State *L)
+{
+    const aisim_l_cluster *c = aisim_l_cluster_of(aisim_l_check_sim(L, 1));
+    lua_Integer i = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, i >= 1 && i <= (lua_Integer)c->pools.len, 2, "no such pool");
+    aisim_text yaml = {0};
+    aisim_emit_yaml_origins(c->pools.data[i - 1].configuration, &yaml);
+    lua_pushstring(L, aisim_text_get(&yaml));
+    aisim_text_free(&yaml);
     return 1;
 }
 
@@ -410,5 +432,6 @@ void aisim_l_pool_register(lua_State *L)
                                       {"pool_number_", sim_pool_number},
                                       {"ranks_", sim_ranks},
                                       {"pools_", sim_pools},
+                                      {"configuration_", sim_configuration},
                                       {NULL, NULL}});
 }

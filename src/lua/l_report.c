@@ -5,6 +5,7 @@
  * the simulation, so a result may be read as long as somebody holds it. */
 #include "lua/l_metrics.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "config/emit.h"
 #include "lua/l_cluster.h"
 
 enum { KEPT_RECORDS = 100000 }; /* unless the run says otherwise: some 60 MB */
@@ -129,9 +131,22 @@ void aisim_l_metrics_start(lua_State *L, aisim_l_sim *s)
     aisim_observers_update(observers);
 }
 
+/* Of the resolved configurations of all pools, in order. @return NULL without a pool */
+static const char *config_digest(aisim_l_sim *s, char out[17])
+{
+    const aisim_l_cluster *c = aisim_l_cluster_of(s);
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < c->pools.len; i++) {
+        digest = digest * 1099511628211u ^ aisim_value_digest(c->pools.data[i].configuration);
+    }
+    snprintf(out, 17, "%016" PRIx64, digest);
+    return c->pools.len > 0 ? out : NULL;
+}
+
 void aisim_l_metrics_finish(aisim_l_sim *s)
 {
     aisim_l_metrics *m = s->metrics;
+    char digest[17];
     aisim_recorder_finish(m->recorder, aisim_sim_now(s->sim));
     if (m->built) {
         aisim_results_free(&m->results);
@@ -139,6 +154,7 @@ void aisim_l_metrics_finish(aisim_l_sim *s)
     const aisim_report_meta meta = {.version = AISIM_VERSION,
                                     .scenario = s->name[0] != '\0' ? s->name : NULL,
                                     .seed = aisim_sim_seed(s->sim),
+                                    .config_digest = config_digest(s, digest),
                                     .interrupted = s->code == AISIM_EINTERRUPTED
                                                        ? "interrupted"
                                                        : aisim_sim_stop_reason(s->sim)};

@@ -61,8 +61,9 @@ local function check_paths(file, sets)
   for _, set in ipairs(sets) do
     local key = set:match("^%s*([^=]-)%s*=")
     if key and not key:find(".", 1, true) then
-      error(("aisim: --set %s: unknown key '%s' in %s%s; write the whole path, for example "
-        .. "engine.workers.aggregated.parallelism.tensor=2"):format(set, key, file, near.hint(key, paths)), 0)
+      local hint = near.path_hint(key, paths)
+      error(("aisim: --set %s: unknown key '%s' in %s%s"):format(set, key, file,
+        hint ~= "" and hint or "; write the whole path, such as engine.workers.aggregated.parallelism.tensor=2"), 0)
     end
   end
 end
