@@ -107,7 +107,9 @@ static void leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
         aisim_rank_give_back(rank, slot, AISIM_NONE);
     }
     if (r->state == AISIM_REQ_RUNNING) {
-        rank->running.data[r->position].slot = AISIM_NONE; /* taken out when all have been seen */
+        aisim_running *running = &rank->running.data[r->position];
+        running->slot = AISIM_NONE; /* taken out when all have been seen */
+        r->position = hold ? running->recurrent : r->position; /* E-K6: the state moves too */
     } else {
         aisim_rank_dequeue(rank, slot); /* N1: its last result came after a preemption */
     }

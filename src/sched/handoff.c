@@ -118,7 +118,7 @@ bool aisim_rank_release_source(aisim_rank *rank, uint32_t slot)
     if (r->state != AISIM_REQ_HELD) {
         return false;
     }
-    aisim_lease_release(&rank->pool, &r->lease, AISIM_NONE, AISIM_NONE); /* E-K6 */
+    aisim_rank_give_back(rank, slot, AISIM_NONE); /* E-K6 */
     r->state = AISIM_REQ_DONE;
     rank->blocked = false;
     aisim_rank_retry_reservations(rank);

@@ -35,6 +35,8 @@ void aisim_rank_give_back(aisim_rank *rank, uint32_t slot, uint32_t withdrawn_fr
     uint32_t recurrent = AISIM_NONE, page = AISIM_NONE;
     if (r->state == AISIM_REQ_RUNNING) {
         recurrent = rank->running.data[r->position].recurrent;
+    } else if (r->state == AISIM_REQ_HELD) {
+        recurrent = r->position; /* E-K6 */
     }
     if (recurrent != AISIM_NONE) {
         page = rank->recurrents.slots.data[recurrent].page;
@@ -42,7 +44,11 @@ void aisim_rank_give_back(aisim_rank *rank, uint32_t slot, uint32_t withdrawn_fr
     aisim_lease_release(&rank->pool, &r->lease, withdrawn_from, page);
     if (recurrent != AISIM_NONE) {
         aisim_recurrent_release(&rank->recurrents, recurrent, &rank->pool);
-        rank->running.data[r->position].recurrent = AISIM_NONE;
+        if (r->state == AISIM_REQ_RUNNING) {
+            rank->running.data[r->position].recurrent = AISIM_NONE;
+        } else {
+            r->position = AISIM_NONE;
+        }
     }
 }
 

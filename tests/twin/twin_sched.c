@@ -510,8 +510,8 @@ static void begin(twin *t, bool defer)
     t->finished.len = 0;
     t->evicted.len = 0;
     t->flat.len = 0;
-    for (uint32_t i = 0; i < t->running.len; i++) {
-        twin_unref_all(t, &request_of(t, t->running.data[i])->copies);
+    for (uint32_t i = 0; t->stateful && i < t->requests.len; i++) { /* E-P0; held sources too */
+        twin_unref_all(t, &t->requests.data[i]->copies);
     }
     twin_batch batch = {.id = t->next_batch++};
     aisim_array_push(&t->batches, batch);
