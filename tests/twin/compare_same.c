@@ -117,6 +117,15 @@ static bool same_pairs(compare_runner *r, const char *what, const twin_pair *wan
     return compare_equal(r, what, UINT64_MAX, n_want, n_have);
 }
 
+/* E-O2 */
+static bool wants_token(const compare_runner *r, uint32_t serial)
+{
+    twin_view view;
+    uint64_t limit = r->c->config.scheduler.context_length;
+    return twin_read(r->twin, serial, &view) && view.generated < view.output &&
+           (limit == 0 || view.known < limit);
+}
+
 /* Burst mode (mtp.md §8): whoever is ready verifies in this pass too, and pays a decode; the decode
  * of a victim of the reservation does not run. */
 static void burst_shape(compare_runner *r, aisim_pass_shape *want)
@@ -129,11 +138,9 @@ static void burst_shape(compare_runner *r, aisim_pass_shape *want)
     want->n_decode = want->context_tokens = 0;
     for (uint32_t i = 0; i < record->n_items; i++) {
         twin_view view;
-        bool live = twin_find(r->twin, record->items[i].id, &view);
-        uint64_t limit = config->scheduler.context_length;
-        if (live && view.serial == record->items[i].serial && view.status == TWIN_RUNNING &&
-            view.computed == view.known && view.generated < view.output &&
-            (limit == 0 || view.known < limit)) {
+        twin_read(r->twin, record->items[i].serial, &view);
+        if (view.status == TWIN_RUNNING && view.computed == view.known &&
+            wants_token(r, view.serial)) {
             want->n_decode++;
             want->context_tokens += view.known;
         }
@@ -151,7 +158,7 @@ bool compare_same_shape(compare_runner *r)
         const compare_row *w = &r->rows[r->by_serial.data[item->serial]];
         uint32_t prompt = r->c->requests.data[r->by_serial.data[item->serial]].prompt.len;
         uint32_t before = item->admitted ? item->reused : w->before;
-        if (item->tokens == 0) {
+        if (item->tokens == 0 && !wants_token(r, item->serial)) {
             continue; /* nothing to compute, no token either (E-T2) */
         }
         if (before < prompt || w->resumed) {
@@ -250,13 +257,15 @@ static bool same_view(compare_runner *r, const twin_view *want, const twin_view 
               compare_equal(r, "opaque", id, want->opaque, have->opaque) &&
               compare_equal(r, "watermark", id, want->watermark, have->watermark) &&
               compare_equal(r, "published", id, want->published, have->published) &&
-              compare_equal(r, "state blocks", id, want->state_blocks, have->state_blocks) &&
               compare_equal(r, "reused", id, want->reused, have->reused) &&
               compare_equal(r, "preemptions", id, want->preemptions, have->preemptions) &&
               compare_equal(r, "readmissions", id, want->n_readmit, have->n_readmit);
     for (uint32_t i = 0; ok && i < want->n_readmit; i++) {
         ok = compare_equal(r, "readmission reused", id, want->readmit_reused[i],
                            have->readmit_reused[i]);
+    }
+    if (ok && want->status == TWIN_RUNNING) {
+        ok = compare_equal(r, "state blocks", id, want->state_blocks, have->state_blocks);
     }
     if (ok && want->status == TWIN_RESERVED) {
         ok = compare_equal(r, "missing", id, want->missing, have->missing);
