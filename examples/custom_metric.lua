@@ -30,7 +30,7 @@ function S.setup(sim, p)
     if ttft_ms > 2000 then late:add(1) end
   end)
   sim:derive { name = "patience", unit = "", help = "share of late requests",
-    value = function(m) return m.late / m.all end }
+    value = function(m) return m.late.total / m.all.total end }
 end
 
 return S

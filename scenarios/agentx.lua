@@ -21,6 +21,7 @@ local S = aisim.scenario {
     router = { "prefix", "routing policy", choices = { "prefix", "round_robin", "least_requests" } },
     model = { "llama-3.1-8b", "model of the catalogue (aisim list models)" },
     tensor = { 1, "tensor parallel size of a worker", min = 1, integer = true },
+    context_length = { 0, "longest prompt + answer; 0: the model's (plays: no limit)", min = 0, integer = true },
     block_size = { 16, "tokens per KV block", min = 2, integer = true },
     blocks = { 0, "KV blocks per worker; 0: what the GPU memory holds", min = 0, integer = true },
     max_batched_tokens = { 8192, "tokens per pass", min = 1, integer = true },
@@ -64,11 +65,17 @@ local function prefix_router(block_size)
   end
 end
 
+--- Recorded agents used windows of up to a million tokens; a model's own limit would reject them.
+local function context_length(p)
+  if p.context_length > 0 then return p.context_length end
+  return p.plays ~= "" and 1000000 or nil
+end
+
 function S.setup(sim, p)
   sim:pool {
     name = "main", workers = p.workers,
     engine = {
-      model = p.model,
+      model = p.model, context_length = context_length(p),
       parallelism = { tensor = p.tensor },
       scheduler = { max_batched_tokens = p.max_batched_tokens },
       kv_cache = {

@@ -83,12 +83,12 @@ typedef struct aisim_request {
     uint32_t recomputed;    /**< tokens computed again after preemptions */
     uint32_t admissions;
     uint32_t preemptions;
-    uint32_t position;      /**< in the waiting heap or the running list; held source: its state */
-    uint32_t rank;          /**< global rank index from 0, AISIM_NONE = not placed */
-    uint32_t session;       /**< session number, 0 = none */
-    uint32_t generation;    /**< of this slot */
-    int32_t priority;       /**< smaller = more urgent */
-    uint32_t verifications; /**< verifications so far: the step of the draws (mtp.md §2) */
+    uint32_t position;        /**< in the waiting heap or the running list */
+    uint32_t rank;            /**< global rank index from 0, AISIM_NONE = not placed */
+    uint32_t session;         /**< session number, 0 = none */
+    uint32_t generation;      /**< of this slot */
+    int32_t priority;         /**< smaller = more urgent */
+    uint32_t verifications;   /**< verifications so far: the step of the draws (mtp.md §2) */
     uint32_t accepted_drafts; /**< drafts accepted in them, before a burst is cut (mtp.md §7) */
     uint32_t prefill_rank;    /**< hand-off: the rank that computed the prompt, else AISIM_NONE */
     uint16_t client;          /**< index of the issuing client, AISIM_NO_CLIENT = none */

@@ -69,6 +69,7 @@ end
 ---@field text string
 ---@field ok boolean
 ---@field got number?    nil = undefined in this run
+---@field unknown string?    there is no such metric: what to tell the user
 
 --- Judges expectations.
 ---@param list aisim.Expectation[]
@@ -80,13 +81,14 @@ function M.judge(list, metrics, known)
   local verdicts, all = {}, true
   for i, expectation in ipairs(list) do
     local got = metrics[expectation.name]
+    local unknown
     if got == nil and known and not known(expectation.name) then
-      return error(("expect: '%s': unknown metric '%s'%s"):format(expectation.text, expectation.name,
-        near.hint(expectation.name, metrics)), 0)
+      unknown = ("expect: '%s': unknown metric '%s'%s"):format(expectation.text, expectation.name,
+        near.hint(expectation.name, metrics))
     end
     if type(got) == "boolean" then got = got and 1 or 0 end
     local ok = type(got) == "number" and OPERATORS[expectation.op](got, expectation.value)
-    verdicts[i] = { text = expectation.text, ok = ok, got = type(got) == "number" and got or nil }
+    verdicts[i] = { text = expectation.text, ok = ok, got = type(got) == "number" and got or nil, unknown = unknown }
     all = all and ok
   end
   return verdicts, all

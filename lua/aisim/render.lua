@@ -35,6 +35,14 @@ function M.number(x)
   return size == 0 and "0" or ("%.2e"):format(x)
 end
 
+--- A figure that may be a count: whole numbers as they are, others with three to four digits.
+---@param x number
+---@return string
+function M.value(x)
+  local whole = math.tointeger(x)
+  return whole and math.abs(whole) < 1e15 and M.count(whole) or M.number(x)
+end
+
 --- 31000000 -> "31.0 M".
 local function magnitude(n)
   if n >= 1e9 then return M.number(n / 1e9) .. " G" end
@@ -117,6 +125,7 @@ end
 ---@field metrics table<string, number>   run.metrics
 ---@field wall { wall_ms: number, events: integer }
 ---@field status string     "interrupted", "stopped", …
+---@field reason string     why it was stopped
 ---@field verdicts aisim.Verdict[]
 ---@field notes string[]
 ---@field saved string      folder
@@ -133,6 +142,7 @@ local function header(screen, out)
   end
   if #settings == 0 then out[#out + 1] = left end
   for i, pool in ipairs(screen.pools or {}) do
+    pool = pool:gsub("(%d+) blocks", function(n) return M.count(tonumber(n)) .. " blocks" end)
     out[#out + 1] = both_ends(pool, i == 1 and screen.timing or "")
   end
 end
@@ -227,7 +237,8 @@ function M.expect(verdicts)
   for i, verdict in ipairs(verdicts) do
     items[i] = (verdict.ok and "✓ " or "✗ ") .. verdict.text
     if not verdict.ok then
-      items[i] = items[i] .. "   got " .. (verdict.got and M.number(verdict.got) or "nothing (undefined)")
+      items[i] = items[i] .. "   got " .. (verdict.got and M.value(verdict.got)
+        or verdict.unknown and "nothing (no such metric)" or "nothing (undefined)")
     end
   end
   return #items > 0 and items_line("expect", items) or nil
@@ -236,7 +247,7 @@ end
 local function custom(screen, out)
   local items = {}
   for i, metric in ipairs(screen.custom or {}) do
-    items[i] = ("%s %s%s"):format(metric.name, M.number(metric.value),
+    items[i] = ("%s %s%s"):format(metric.name, M.value(metric.value),
       metric.unit and metric.unit ~= "" and " " .. metric.unit or "")
   end
   if #items > 0 then out[#out + 1] = items_line("custom", items) end
@@ -250,7 +261,8 @@ function M.screen(screen)
   header(screen, out)
   out[#out + 1] = ""
   if screen.status and screen.status ~= "completed" then
-    out[#out + 1] = items_line("status", { screen.status .. ": the numbers cover what had happened until then" })
+    local why = screen.reason and screen.reason ~= screen.status and (" (%s)"):format(screen.reason) or ""
+    out[#out + 1] = items_line("status", { screen.status .. why .. ": the numbers cover what had happened until then" })
   end
   requests(screen, out)
   latencies(screen, out)

@@ -1,8 +1,328 @@
---- The result of a run.
+--- The result of a run (spec/lua-api.md §11): numbers by name, distributions, requests, files.
+-- A view of the simulation's report; it holds the simulation alive. What is not asked for is not built.
+local check = require "aisim.check"
+local core = require "aisim.core"
+local metrics = require "aisim.metrics"
+local near = require "aisim.near"
+
 local M = {}
 
+-- Distributions ------------------------------------------------------------------------------------
+
+local Distribution = { __name = "aisim.Distribution" }
+
+local STATISTICS <const> = {
+  n = true, count = true, mean = true, min = true, max = true, median = true, std = true, p50 = true, p75 = true,
+  p90 = true, p95 = true, p99 = true,
+}
+
+local function distribution(sim, key, class, statistics)
+  return setmetatable({ sim_ = sim, key_ = key, class_ = class, statistics_ = statistics }, Distribution)
+end
+
+--- Percentile q (0 to 100), nil when the distribution is empty.
+local function percentile(self, q)
+  check.value(rawget(self, "key_") .. ":p", q, { "number", min = 0, max = 100 })
+  return rawget(self, "sim_"):percentile_(rawget(self, "key_"), rawget(self, "class_"), q)
+end
+
+local function by_class(self)
+  local sim, key, out = rawget(self, "sim_"), rawget(self, "key_"), {}
+  for class, statistics in pairs(rawget(self, "statistics_").by or {}) do
+    out[class] = distribution(sim, key, class, statistics)
+  end
+  if next(out) == nil then -- a run with one class has no parts: the whole is that class
+    for class in pairs(sim:results_("classes") or {}) do out[class] = self end
+  end
+  return setmetatable(out, { __index = function(_, class)
+    check.fail("%s.by: no class '%s'%s", key, tostring(class), near.hint(tostring(class), out))
+  end })
+end
+
+function Distribution:__index(name)
+  if name == "p" then return percentile end
+  if name == "by" then
+    local by = by_class(self)
+    rawset(self, "by", by)
+    return by
+  end
+  local statistics = rawget(self, "statistics_")
+  if name == "count" then return statistics.n end
+  local value = statistics[name]
+  if value ~= nil then return value end
+  if STATISTICS[name] then return nil end
+  local known = { p = true, by = true }
+  for key in pairs(STATISTICS) do known[key] = true end
+  return check.fail("%s: unknown field '%s'%s", rawget(self, "key_"), tostring(name), near.hint(tostring(name), known))
+end
+
+function Distribution:__tostring()
+  local s = rawget(self, "statistics_")
+  if not s.n or s.n == 0 then return rawget(self, "key_") .. ": no values" end
+  return ("%s: n %d, mean %.4g, p50 %.4g, p99 %.4g, max %.4g"):format(rawget(self, "key_"), s.n, s.mean or 0 / 0,
+    s.p50 or 0 / 0, s.p99 or 0 / 0, s.max or 0 / 0)
+end
+
+-- Derived metrics ----------------------------------------------------------------------------------
+
+--- What value(m) of sim:derive sees: m.total_output_tokens, m.gpu_cost.total, m.ttft_ms.p99.
+local function numbers_view(flat)
+  local function view(prefix)
+    return setmetatable({}, {
+      __index = function(_, name)
+        local key = prefix .. name
+        local inner = key .. "."
+        for other in pairs(flat) do
+          if other:sub(1, #inner) == inner then return view(inner) end
+        end
+        local value = flat[key]
+        if value == nil and prefix == "" and not M.is_defined(key) then
+          check.fail("derive: unknown metric '%s'%s", key, near.hint(key, flat))
+        end
+        return value
+      end,
+      __newindex = function() check.fail("derive: metrics are read-only here") end,
+    })
+  end
+  return view ""
+end
+
+local function add_scalars(sim, flat)
+  for name, metric in pairs(sim:results_("custom") or {}) do
+    if type(metric) == "table" then -- the one figure that a name alone means
+      if metric.kind == "counter" then flat[name] = metric.total end
+      if metric.kind == "ratio" then flat[name] = metric.ratio end
+    end
+  end
+end
+
+local function add_derived(sim, flat)
+  local list = metrics.derived(sim)
+  for _, derived in ipairs(list) do
+    local plain = {}
+    for key, value in pairs(flat) do plain[key] = value end
+    local value = derived.value(numbers_view(plain))
+    if value ~= nil and type(value) ~= "number" then
+      check.fail("derive '%s': number or nil expected, got %s", derived.name, type(value))
+    end
+    if value and (value ~= value or value == math.huge or value == -math.huge) then value = nil end
+    flat[derived.name] = value
+    sim:add_result_(derived.name, value)
+  end
+end
+
+-- Requests -----------------------------------------------------------------------------------------
+
+local Requests = { __name = "aisim.Requests" }
+
+local function kept(self)
+  local n, lost = rawget(self, "sim_"):record_count_()
+  if lost > 0 then
+    check.fail("run.requests: %d requests, the first %d are kept; sim:run { requests = true } keeps all", n + lost, n)
+  end
+  return n
+end
+
+function Requests:__len() return (kept(self)) end
+
+function Requests:__index(i)
+  if math.type(i) ~= "integer" then check.fail("run.requests: number of a request expected, got %s", tostring(i)) end
+  kept(self)
+  return rawget(self, "sim_"):record_(i)
+end
+
+--- for r in run.requests() do … end, in the order of the ends
+function Requests:__call()
+  local n, i, sim = kept(self), 0, rawget(self, "sim_")
+  return function()
+    i = i + 1
+    if i <= n then return sim:record_(i) end
+  end
+end
+
+function Requests:__pairs()
+  local each = self()
+  local i = 0
+  return function()
+    local record = each()
+    if record then
+      i = i + 1
+      return i, record
+    end
+  end
+end
+
+-- The run ------------------------------------------------------------------------------------------
+
+---@class aisim.Run
+local Run = { __name = "aisim.Run" }
+local methods = {}
+
+-- name -> function(self) that builds the field
+local lazy = {}
+
+function lazy.metrics(self)
+  local sim = self.sim
+  local flat = sim:flat_()
+  add_scalars(sim, flat)
+  add_derived(sim, flat)
+  return flat
+end
+
+function lazy.requests(self) return setmetatable({ sim_ = self.sim }, Requests) end
+
+function lazy.series(self)
+  return setmetatable({}, { __index = function(list, name)
+    local t, v = self.sim:series_(name)
+    if not t then check.fail("run.series: no series '%s'", tostring(name)) end
+    local series = { t = t, v = v }
+    rawset(list, name, series)
+    return series
+  end })
+end
+
+function lazy.stats(self)
+  local events, passes, created, live = self.sim:stats_()
+  return { events = events, passes = passes, requests_created = created, requests_live = live }
+end
+
+function lazy.custom(self)
+  local out = {}
+  local parts = self.sim:results_("custom") or {}
+  for _, name in ipairs(check.sorted(parts)) do
+    local metric = parts[name]
+    local value = self.metrics[name]
+    if type(metric) == "table" then value = value or metric.mean end
+    if value ~= nil and not (type(metric) == "table" and metric.kind == "series") then
+      out[#out + 1] = { name = name, value = value, unit = type(metric) == "table" and metric.unit or "" }
+    end
+  end
+  for _, derived in ipairs(metrics.derived(self.sim)) do
+    for _, item in ipairs(out) do
+      if item.name == derived.name then item.unit = derived.unit or "" end
+    end
+  end
+  return out
+end
+
+function lazy.pools(self)
+  local lines = {}
+  for i, pool in ipairs(self.sim:pools_()) do lines[i] = pool.line end
+  return lines
+end
+
+function lazy.timing(self)
+  local pool = self.sim:pools_()[1]
+  return pool and "timing: " .. pool.timing or ""
+end
+
+function lazy.notes(self) return self.sim:results_("warnings") or {} end
+
+function lazy.manifest(self)
+  return { version = core.version, spec_version = "1", name = self.sim.name, seed = self.sim.seed, pools = self.pools,
+    status = self.status, reason = self.reason }
+end
+
+--- Accounting of the AgentX replay (spec/traffic.md §2.6); an empty table without one.
+function lazy.agentx(self) return self.sim:agentx_report_(1) or {} end
+
+function lazy.params() return {} end
+
+--- Is there a metric of that name, defined in this run or not?
+function methods:is_metric(name)
+  return self.metrics[name] ~= nil or M.is_defined(name)
+end
+
+--- The screen of `aisim run` as text.
+function methods:summary()
+  return require("aisim.render").screen {
+    version = core.version, file = self.sim.name, seed = self.sim.seed, metrics = self.metrics, pools = self.pools,
+    timing = self.timing, status = self.status, notes = self.notes, custom = self.custom,
+  }
+end
+
+local function write(path, text)
+  local temporary = path .. ".tmp"
+  local file = io.open(temporary, "wb")
+  local ok = file and file:write(text) and file:close() and os.rename(temporary, path)
+  if not ok then check.fail("cannot write %s", path) end
+end
+
+--- The report as JSON: to a file, or as text of one line without a path.
+function methods:json(path)
+  local _ = self.metrics -- derived metrics belong to the report
+  if path == nil then return self.sim:json_(0) end
+  write(path, self.sim:json_(2) .. "\n")
+end
+
+--- One JSON object per measured request.
+function methods:jsonl(path)
+  kept(self.requests)
+  self.sim:jsonl_(path, false)
+end
+
+--- metric,value lines.
+function methods:csv(path)
+  local lines = { "metric,value" }
+  for _, name in ipairs(check.sorted(self.metrics)) do
+    local value = self.metrics[name]
+    if math.type(value) == "float" then value = ("%.17g"):format(value) end
+    lines[#lines + 1] = ("%s,%s"):format(name, tostring(value))
+  end
+  local text = table.concat(lines, "\n") .. "\n"
+  if path == nil then return text end
+  write(path, text)
+end
+
+function methods.html() check.fail("run:html: known, not modelled") end
+
+function Run:__index(name)
+  if methods[name] then return methods[name] end
+  local build = lazy[name]
+  if build then
+    local value = build(self)
+    rawset(self, name, value)
+    return value
+  end
+  local sim = rawget(self, "sim")
+  local key = type(name) == "string" and name or tostring(name)
+  local statistics = sim:results_("distributions." .. key)
+  if statistics == nil then
+    local custom = sim:results_("custom." .. key)
+    if type(custom) == "table" and custom.kind == "hist" then statistics = custom end
+  end
+  if type(statistics) == "table" then
+    local object = distribution(sim, key, nil, statistics)
+    rawset(self, name, object)
+    return object
+  end
+  local known = {}
+  for _, set in ipairs { methods, lazy, sim:results_("distributions") or {} } do
+    for other in pairs(set) do known[other] = true end
+  end
+  return check.fail("run: unknown field '%s'%s", key, near.hint(key, known))
+end
+
+function Run:__tostring() return ("run of '%s' (%s)"):format(self.sim.name, self.status) end
+
+local defined
+
+--- Is the name one of the built-in metrics, or a statistic of one?
+function M.is_defined(name)
+  if not defined then
+    defined = {}
+    for _, definition in ipairs(core.definitions()) do defined[definition.key] = true end
+  end
+  if defined[name] then return true end
+  local base, statistic = tostring(name):match("^(.*)%.([^.]+)$")
+  return base ~= nil and (STATISTICS[statistic] or statistic == "peak" or statistic:find("^p%d") ~= nil)
+    and defined[base] == true
+end
+
+--- Result of a run that has ended.
 function M.new(sim, state, reason)
-  return { status = state == "finished" and "completed" or state, reason = reason, sim = sim }
+  local run = { sim = sim, status = state == "finished" and "completed" or state, reason = reason }
+  return setmetatable(run, Run)
 end
 
 return M

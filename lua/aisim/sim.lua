@@ -103,6 +103,16 @@ function M:pool(options)
   return self:pool_(name, options.role, options.workers, engine, functions)
 end
 
+-- Parts of the contract that the engine does not have yet: refused by name, never ignored.
+for _, name in ipairs { "handoff", "cluster", "autoscale" } do
+  M[name] = function() check.fail("sim:%s: known, not modelled", name) end
+end
+
+local Pool = core.methods["aisim.Pool"]
+for _, name in ipairs { "add", "remove" } do
+  Pool[name] = function() check.fail("pool:%s: known, not modelled", name) end
+end
+
 local ROUTER <const> = {
   pool = { "any" },
   policy = { "text" },
@@ -162,16 +172,30 @@ function M:router(options)
     options.telemetry_period_ms)
 end
 
+-- Metrics ------------------------------------------------------------------------------------------
+
+for _, name in ipairs { "counter", "gauge", "hist", "ratio", "series", "derive", "slo", "measure" } do
+  M[name] = function(self, options) return require("aisim.metrics")[name](self, options) end
+end
+
 -- Running ------------------------------------------------------------------------------------------
 
 local RUN <const> = {
   until_ms = { "ms", min = 0 },
   progress = { "function" },
+  requests = { "boolean" },
 }
 
 --- Runs to the end, a limit or a stop.
 function M:run(options)
   options = check.options("sim:run", options, RUN)
+  for _, override in ipairs(self:overrides_()) do
+    if not override.used then
+      local what = override.key:find("^engine%.") and "no pool of that role" or "a scenario takes engine.… and its parameters"
+      error(("%s: %s"):format(override.flag or override.key, what), 0)
+    end
+  end
+  if options.requests ~= nil then self:keep_requests_(options.requests and math.maxinteger or 0) end
   local state, reason = self:run_(options.until_ms, options.progress)
   return require("aisim.results").new(self, state, reason)
 end
@@ -194,6 +218,7 @@ local S = {}
 --- A new simulation.
 function S.new(options)
   options = check.options("aisim.new", options, M_NEW)
+  core.seed_math(options.seed) -- the seed determines the run, math.random included
   local sim = core.sim(options.seed, options.name)
   if options.overrides then sim:overrides_(options.overrides) end
   return sim

@@ -11,6 +11,7 @@
  * asked only whether its character set is UTF-8.
  * Invariant: the exit status is the one aisim.cli returned; 70 if it could not even return. */
 #include "cli/embedded_lua.h"
+#include "cli/tables.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -45,10 +46,14 @@ static lua_State *signal_state;
 
 /* ---- signals ------------------------------------------------------------------------------- */
 
+/* Raises in script code only: the library, message handlers included, goes on undisturbed, and a
+ * pcall in the script gains nothing, because its next instruction raises again. */
 static void raise_interrupted(lua_State *L, lua_Debug *ar)
 {
-    (void)ar;
-    luaL_error(L, "interrupted");
+    lua_getinfo(L, "S", ar);
+    if (*ar->what != 'C' && strncmp(ar->source, "@aisim/", 7) != 0) {
+        luaL_error(L, "interrupted");
+    }
 }
 
 static void on_signal(int number)
@@ -56,7 +61,6 @@ static void on_signal(int number)
     bool second = interrupt_signal != 0;
     interrupt_signal = number;
     if (second || !polling) {
-        /* Count 1 and kept: a pcall in the script cannot swallow it. */
         lua_sethook(signal_state, raise_interrupted,
                     LUA_MASKCALL | LUA_MASKRET | LUA_MASKLINE | LUA_MASKCOUNT, 1);
     }
@@ -69,9 +73,15 @@ static void catch_signals(lua_State *L)
 {
     struct sigaction action = {.sa_handler = on_signal};
     signal_state = L;
+    static const int numbers[] = {SIGINT, SIGTERM};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction inherited;
+        sigaction(numbers[i], NULL, &inherited);
+        if (inherited.sa_handler != SIG_IGN) { /* a background job of a shell stays deaf */
+            sigaction(numbers[i], &action, NULL);
+        }
+    }
 }
 
 /* ---- module aisim.host --------------------------------------------------------------------- */
@@ -272,6 +282,8 @@ static int start(lua_State *L)
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
     lua_pushcfunction(L, luaopen_aisim_core);
     lua_setfield(L, -2, "aisim.core");
+    lua_pushcfunction(L, aisim_cli_open_tables);
+    lua_setfield(L, -2, "aisim.tables");
     lua_pop(L, 1);
     install_searcher(L);
     /* The binding polls this during a run. */

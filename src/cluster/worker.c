@@ -3,6 +3,14 @@
 
 #include "base/check.h"
 
+void aisim_worker_deinit(aisim_worker *worker)
+{
+    aisim_free(worker->ranks);
+    aisim_array_free(&worker->chunk_len);
+    aisim_array_free(&worker->chunk_start);
+    aisim_array_free(&worker->context);
+}
+
 bool aisim_worker_ready(const aisim_worker *worker)
 {
     if (worker->in_flight ||
@@ -56,6 +64,38 @@ static void show_level(const aisim_rank *rank, const aisim_observers *observers,
     aisim_emit(observers, &event);
 }
 
+/* Lengths of the single items, for models that price attention per request (timing.md §6). */
+static aisim_pass_items collect_items(aisim_worker *worker, const aisim_rank *rank,
+                                      const aisim_batch *batch)
+{
+    bool burst = rank->config.speculation.mode == AISIM_SPECULATION_BURST;
+    worker->chunk_len.len = worker->chunk_start.len = worker->context.len = 0;
+    for (uint32_t i = 0; i < batch->plan.len; i++) {
+        const aisim_plan_entry *p = &batch->plan.data[i];
+        bool ran = !p->undone && !p->lost;
+        if (ran && p->prefill && p->tokens > 0) {
+            aisim_array_push(&worker->chunk_len, p->tokens);
+            aisim_array_push(&worker->chunk_start, p->before);
+        }
+        bool verifies = burst && p->verified > 0 && p->prefill;
+        if (ran && ((!p->prefill && !p->idle) || verifies)) {
+            aisim_array_push(&worker->context, p->known);
+        }
+    }
+    return (aisim_pass_items){worker->chunk_len.data, worker->chunk_start.data,
+                              worker->context.data};
+}
+
+/* Duration of one rank's pass. */
+static int64_t price(aisim_worker *worker, const aisim_rank *rank, const aisim_batch *batch)
+{
+    if (!aisim_timing_wants_items(worker->timing)) {
+        return aisim_timing_pass_ns(worker->timing, &batch->shape);
+    }
+    aisim_pass_items items = collect_items(worker, rank, batch);
+    return aisim_timing_pass_items_ns(worker->timing, &batch->shape, &items);
+}
+
 bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
                         int64_t *end_ns)
 {
@@ -82,8 +122,9 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
         show_level(rank, observers, t_ns);
         const aisim_batch *batch = aisim_rank_batch(rank, planned);
         if (batch->plan.len > 0) { /* a pass that only rejects takes no time */
-            int64_t end = t_ns + aisim_timing_pass_ns(worker->timing, &batch->shape);
-            *end_ns = end > *end_ns ? end : *end_ns;
+            int64_t duration_ns = price(worker, rank, batch);
+            worker->price_failed |= duration_ns == AISIM_TIMING_FAILED;
+            *end_ns = t_ns + duration_ns > *end_ns ? t_ns + duration_ns : *end_ns;
         }
     }
     worker->in_flight = any;

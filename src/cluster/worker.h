@@ -18,18 +18,25 @@ typedef struct aisim_worker {
     struct aisim_timing *timing;
     aisim_worker_state state;
     bool in_flight;
-    bool begin_queued;  /* a pass begin of this worker is on the heap */
-    uint32_t serial;    /* counts passes begun or broken off: tells stale pass ends */
-    uint32_t requests;  /* placed here and not ended */
-    uint64_t wave_step; /* E-G2: group passes since the group was drained */
+    bool begin_queued;               /* a pass begin of this worker is on the heap */
+    uint32_t serial;                 /* counts passes begun or broken off: tells stale pass ends */
+    uint32_t requests;               /* placed here and not ended */
+    uint64_t wave_step;              /* E-G2: group passes since the group was drained */
+    bool price_failed;               /* the timing model failed; see aisim_timing_error */
+    AISIM_ARRAY(uint64_t) chunk_len; /* scratch of models that price each request */
+    AISIM_ARRAY(uint64_t) chunk_start;
+    AISIM_ARRAY(uint64_t) context;
 } aisim_worker;
+
+void aisim_worker_deinit(aisim_worker *worker);
 
 /** Some rank could plan now. */
 bool aisim_worker_ready(const aisim_worker *worker);
 
 /** Emits pass.begin of all ready ranks, then plans them.
  *  @param end_ns  receives the end of the group pass
- *  @return false = nobody had anything to do: no pass. */
+ *  @return false = nobody had anything to do: no pass. With worker->price_failed set the timing
+ * model failed and the run has to end. */
 bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
                         int64_t *end_ns);
 

@@ -52,6 +52,7 @@ struct aisim_l_timers;
 struct aisim_l_cluster;
 struct aisim_l_sessions;
 struct aisim_l_metrics;
+struct aisim_l_replays;
 
 typedef struct aisim_l_sim {
     aisim_sim *sim; /**< NULL once closed */
@@ -63,8 +64,9 @@ typedef struct aisim_l_sim {
     uint64_t active; /**< serial of the call in progress, 0 = none */
     aisim_l_site site;
     aisim_l_state state;
-    bool in_batch;  /**< inside a batched hook: control calls are refused */
-    bool has_notes; /**< some request carries a tag or a deadline */
+    bool in_batch;      /**< inside a batched hook: control calls are refused */
+    bool has_notes;     /**< some request carries a tag or a deadline */
+    uint16_t n_classes; /**< traffic classes so far */
     bool has_class_deadlines;
     int error_ref;     /**< message of the callback that failed, LUA_NOREF = none */
     aisim_status code; /**< how the run ended */
@@ -73,6 +75,7 @@ typedef struct aisim_l_sim {
     struct aisim_l_cluster *cluster;
     struct aisim_l_sessions *sessions;
     struct aisim_l_metrics *metrics;
+    struct aisim_l_replays *replays;
 } aisim_l_sim;
 
 /* ---- errors (l_error.c) -------------------------------------------------------------------- */
@@ -158,7 +161,13 @@ uint32_t aisim_l_timer_add(aisim_l_sim *s, int64_t at_ns, int64_t period_ns,
 
 void aisim_l_cluster_free(aisim_l_sim *s);
 void aisim_l_sessions_free(aisim_l_sim *s);
+void aisim_l_replays_free(aisim_l_sim *s); /**< after the engine */
 void aisim_l_metrics_free(aisim_l_sim *s);
+void aisim_l_metrics_start(lua_State *L, aisim_l_sim *s); /**< before the run */
+void aisim_l_metrics_finish(aisim_l_sim *s);              /**< after it: builds the report */
+
+/** Number of a traffic class, which the recorder gets to know. */
+uint16_t aisim_l_class_id(aisim_l_sim *s, const char *name);
 
 /* ---- requests (l_request.c) ---------------------------------------------------------------- */
 
@@ -196,6 +205,10 @@ void aisim_l_router_register(lua_State *L);
 void aisim_l_workload_register(lua_State *L);
 void aisim_l_session_register(lua_State *L);
 void aisim_l_timing_register(lua_State *L);
+void aisim_l_plays_register(lua_State *L);
+void aisim_l_agentx_register(lua_State *L);
+void aisim_l_metric_register(lua_State *L);
+void aisim_l_report_register(lua_State *L);
 void aisim_l_engine_register(lua_State *L);
 
 #endif

@@ -15,6 +15,7 @@
 #include "config/override.h"
 #include "config/resolve.h"
 #include "config/schema.h"
+#include "config/yaml.h"
 #include "lua/l_timing.h"
 #include "lua/l_value.h"
 
@@ -68,6 +69,28 @@ static const char *below_pool(const char *path, const char *role)
     return strncmp(path, role, n) == 0 && path[n] == '.' ? path + n + 1 : NULL;
 }
 
+/* Raises; a message about a flag names it as it was typed. */
+static void raise_at_flag(lua_State *L, const aisim_l_sim *s, const char *role, aisim_error *err)
+{
+    if (s != NULL && strncmp(err->file, "--set ", 6) == 0) {
+        aisim_l_push_ref_table(L, s, "overrides");
+        lua_Unsigned n = lua_rawlen(L, -1);
+        for (lua_Unsigned i = 1; i <= n; i++) {
+            lua_rawgeti(L, -1, (lua_Integer)i);
+            lua_getfield(L, -1, "key");
+            lua_getfield(L, -2, "value");
+            lua_getfield(L, -3, "flag");
+            const char *path = below_pool(lua_tostring(L, -3), role);
+            if (path != NULL && strcmp(lua_pushfstring(L, "%s=%s", path, lua_tostring(L, -2)),
+                                       err->file + 6) == 0) {
+                snprintf(err->file, sizeof err->file, "%s", lua_tostring(L, -2));
+            }
+            lua_settop(L, -5 - (path != NULL));
+        }
+    }
+    aisim_l_raise(L, err);
+}
+
 /* refs.overrides: list of {key=, value=, flag=}; those that apply are marked used. */
 static void apply_overrides(lua_State *L, aisim_l_sim *s, const char *role, aisim_value *tree)
 {
@@ -82,7 +105,7 @@ static void apply_overrides(lua_State *L, aisim_l_sim *s, const char *role, aisi
         const char *path = below_pool(lua_tostring(L, -2), role);
         if (path != NULL) {
             if (aisim_config_set_in(tree, "engine", path, lua_tostring(L, -1), &err) != AISIM_OK) {
-                aisim_l_raise(L, &err);
+                raise_at_flag(L, s, role, &err);
             }
             lua_pushboolean(L, 1);
             lua_setfield(L, -4, "used");
@@ -197,8 +220,8 @@ static aisim_timing **push_timing(lua_State *L, const aisim_value *tree,
 
 /* ---- the pool ------------------------------------------------------------------------------ */
 
-static void read_rank(lua_State *L, const aisim_value *tree, const aisim_l_machine *machine,
-                      const char *name, aisim_rank_config *rank)
+static void read_rank(lua_State *L, const aisim_l_sim *s, const char *role, const aisim_value *tree,
+                      const aisim_l_machine *machine, const char *name, aisim_rank_config *rank)
 {
     aisim_l_machine_facts known = aisim_l_machine_facts_of(machine);
     const aisim_config_facts facts = {known.model, known.context_length, known.bytes_per_token,
@@ -206,7 +229,7 @@ static void read_rank(lua_State *L, const aisim_value *tree, const aisim_l_machi
     aisim_capacity_request capacity;
     aisim_error err = {0};
     if (aisim_config_rank(tree, &facts, rank, &capacity, &err) != AISIM_OK) {
-        aisim_l_raise(L, &err);
+        raise_at_flag(L, s, role, &err);
     }
     if (capacity.type == AISIM_CAPACITY_DEFAULT &&
         aisim_l_machine_blocks(machine, capacity.memory_fraction,
@@ -250,7 +273,7 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
     *given = aisim_l_to_value(L, engine, NULL);
     apply_overrides(L, s, role, *given);
     if (aisim_schema_check(*given, "engine", "pool: ", "", &err) != AISIM_OK) {
-        aisim_l_raise(L, &err);
+        raise_at_flag(L, s, role, &err);
     }
     aisim_value **tree = aisim_l_push_slot(L);
     *tree = aisim_schema_resolve(*given, "engine");
@@ -260,7 +283,7 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
     if (config.role != AISIM_ROLE_AGGREGATED) {
         aisim_l_fail(L, "pool: known, not modelled: role '%s' (hand-off)", role);
     }
-    read_rank(L, *tree, machine, name, &config.rank);
+    read_rank(L, s, role, *tree, machine, name, &config.rank);
     config.workers = lua_isnoneornil(L, workers)
                          ? (uint32_t)number_at(*tree, "parallelism.replicas")
                          : (uint32_t)lua_tointeger(L, workers);
@@ -316,9 +339,21 @@ static int l_timing(lua_State *L)
     return 1;
 }
 
+/* core.yaml(path) -> tables */
+static int l_yaml(lua_State *L)
+{
+    aisim_error err = {0};
+    aisim_value **tree = aisim_l_push_slot(L);
+    if (aisim_yaml_file(luaL_checkstring(L, 1), tree, &err) != AISIM_OK) {
+        return aisim_l_raise(L, &err);
+    }
+    aisim_l_push_value(L, *tree, NULL);
+    return 1;
+}
+
 void aisim_l_engine_register(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"catalogue", l_catalogue}, {"timing", l_timing}, {NULL, NULL}};
+        {"catalogue", l_catalogue}, {"timing", l_timing}, {"yaml", l_yaml}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

@@ -344,7 +344,7 @@ static void read_filters(lua_State *L, aisim_l_sim *s, int table, aisim_l_sub *s
     sub->rank = AISIM_NONE;
     sub->pool = AISIM_NONE;
     if (lua_getfield(L, table, "class") != LUA_TNIL) {
-        sub->class_id = aisim_sim_class(s->sim, lua_tostring(L, -1));
+        sub->class_id = aisim_l_class_id(s, lua_tostring(L, -1));
     }
     lua_pop(L, 1);
     lua_Number rank = number_option(L, table, "rank", 0);

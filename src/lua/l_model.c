@@ -146,8 +146,8 @@ static aisim_status read_options(const aisim_l_timing_spec *spec, aisim_op_level
     *out = (aisim_op_level_options){.mixed = spec->serial ? AISIM_MIXED_SERIAL : AISIM_MIXED_FUSED,
                                     .strict = spec->strict,
                                     .pass_overhead_ms = spec->pass_overhead_ms,
-                                    .prefill_layer_us = spec->prefill_layer_us,
-                                    .graph_max_batch = spec->graph_max_batch};
+                                    .overhead_layer_us_prefill = spec->prefill_layer_us,
+                                    .cudagraph_max_batch = spec->graph_max_batch};
     for (uint32_t i = 0; i < spec->n_fixes; i++) {
         aisim_status status =
             aisim_field_set_number(&aisim_timing_fix_fields, &out->fixes, spec->fixes[i], 1, err);

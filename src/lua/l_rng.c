@@ -49,26 +49,25 @@ static int l_rng(lua_State *L)
     return 1;
 }
 
-/* rng:random() in [0, 1), rng:random(n) in 1..n, rng:random(m, n) in m..n: as math.random */
-static int rng_random(lua_State *L)
+/* The arguments of math.random from `first` on. */
+static int random_of(lua_State *L, aisim_rng *rng, int first)
 {
-    aisim_rng *rng = check(L, 1);
     lua_Integer low = 1;
     lua_Integer high;
-    switch (lua_gettop(L)) {
-    case 1:
+    switch (lua_gettop(L) - first) {
+    case -1:
         lua_pushnumber(L, aisim_rng_unit(rng));
         return 1;
-    case 2:
-        high = luaL_checkinteger(L, 2);
+    case 0:
+        high = luaL_checkinteger(L, first);
         if (high == 0) { /* all 64 bits, as math.random(0) */
             lua_pushinteger(L, (lua_Integer)aisim_rng_next(rng));
             return 1;
         }
         break;
     default:
-        low = luaL_checkinteger(L, 2);
-        high = luaL_checkinteger(L, 3);
+        low = luaL_checkinteger(L, first);
+        high = luaL_checkinteger(L, first + 1);
         break;
     }
     if (low > high) {
@@ -79,6 +78,50 @@ static int rng_random(lua_State *L)
     uint64_t offset = width == UINT64_MAX ? aisim_rng_next(rng) : aisim_rng_below(rng, width + 1);
     lua_pushinteger(L, (lua_Integer)((uint64_t)low + offset));
     return 1;
+}
+
+/* rng:random() in [0, 1), rng:random(n) in 1..n, rng:random(m, n) in m..n: as math.random */
+static int rng_random(lua_State *L)
+{
+    return random_of(L, check(L, 1), 2);
+}
+
+/* ---- math.random --------------------------------------------------------------------------- */
+
+static int math_random(lua_State *L)
+{
+    return random_of(L, lua_touserdata(L, lua_upvalueindex(1)), 1);
+}
+
+/* math.randomseed(x): a stream of its own for each x; without argument back to the simulation's */
+static int math_randomseed(lua_State *L)
+{
+    aisim_rng *rng = lua_touserdata(L, lua_upvalueindex(1));
+    uint64_t seed = (uint64_t)lua_tointeger(L, lua_upvalueindex(2));
+    if (!lua_isnoneornil(L, 1)) {
+        lua_Number x = luaL_checknumber(L, 1);
+        seed = aisim_mix64(seed ^ aisim_hash_bytes(&x, sizeof x));
+    }
+    *rng = aisim_rng_named(seed, "math.random");
+    return 0;
+}
+
+/* core.seed_math(seed): math.random becomes a stream of the seed, so that it determines the run */
+static int l_seed_math(lua_State *L)
+{
+    lua_Integer seed = luaL_checkinteger(L, 1);
+    lua_settop(L, 1);
+    lua_getglobal(L, "math");
+    luaL_checktype(L, 2, LUA_TTABLE);
+    aisim_l_push_new_stream(L, (uint64_t)seed, "math.random");
+    lua_pushvalue(L, 3);
+    lua_pushcclosure(L, math_random, 1);
+    lua_setfield(L, 2, "random");
+    lua_pushvalue(L, 3);
+    lua_pushinteger(L, seed);
+    lua_pushcclosure(L, math_randomseed, 2);
+    lua_setfield(L, 2, "randomseed");
+    return 0;
 }
 
 /* rng:uniform(a, b) */
@@ -144,7 +187,7 @@ static int rng_tostring(lua_State *L)
 
 void aisim_l_rng_register(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"rng", l_rng}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"rng", l_rng}, {"seed_math", l_seed_math}, {NULL, NULL}};
     static const luaL_Reg methods[] = {{"random", rng_random}, {"uniform", rng_uniform},
                                        {"exp", rng_exp},       {"normal", rng_normal},
                                        {"sample", rng_sample}, {"pick", rng_pick},

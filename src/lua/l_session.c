@@ -324,10 +324,10 @@ static void on_terminal(void *context, aisim_sim *sim, const aisim_request *q)
     (void)sim;
     const aisim_l_session_kind *kind = context;
     aisim_l_sim *s = kind->s;
-    uint32_t index = (uint32_t)q->cookie;
-    aisim_l_branch *branch = s->sessions->branches.data[index];
-    if (branch->generation != (uint32_t)(q->cookie >> 32) ||
-        branch->state != AISIM_L_BRANCH_CALLING || aisim_l_broken(s)) {
+    aisim_l_branch *branch = s->sessions->branches.data[q->cookie];
+    aisim_handle handle = aisim_sim_handle(s->sim, q);
+    if (branch->state != AISIM_L_BRANCH_CALLING || branch->request.index != handle.index ||
+        branch->request.generation != handle.generation || aisim_l_broken(s)) {
         return; /* cancelled meanwhile */
     }
     lua_State *L = s->L;
@@ -426,7 +426,7 @@ static int sim_sessions(lua_State *L)
     aisim_array_push(&all->kinds, kind);
     kind->s = s;
     kind->name = aisim_strdup(lua_tostring(L, 3));
-    kind->class_id = aisim_sim_class(s->sim, lua_tostring(L, 4));
+    kind->class_id = aisim_l_class_id(s, lua_tostring(L, 4));
     kind->until_ns = lua_isnil(L, 5) ? AISIM_NEVER : aisim_ns_from_ms(lua_tonumber(L, 5));
     kind->max_sessions = (uint64_t)lua_tointeger(L, 6);
     kind->max_requests = (uint64_t)lua_tointeger(L, 7);

@@ -51,7 +51,7 @@ static int session_call(lua_State *L)
                            .priority = kind->priority,
                            .session = session->number,
                            .turn = session->turn,
-                           .cookie = (uint64_t)branch->generation << 32 | branch->index};
+                           .cookie = branch->index};
     aisim_l_read_submit(L, s, 2, &submit);
     lua_getfield(L, 2, "keep");
     branch->keep = lua_isnil(L, -1) || lua_toboolean(L, -1);

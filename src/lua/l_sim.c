@@ -171,6 +171,7 @@ static int l_new(lua_State *L)
     lua_pop(L, 1);
     s->sim = aisim_sim_new((uint64_t)seed);
     s->name = aisim_strdup(name);
+    s->n_classes = 1; /* "" */
     aisim_l_hooks_init(s);
     return 1;
 }
@@ -190,6 +191,8 @@ static int sim_gc(lua_State *L)
     aisim_l_timers_free(s);
     aisim_l_cluster_free(s);
     aisim_l_sessions_free(s);
+    aisim_l_metrics_free(s);
+    aisim_l_replays_free(s);
     aisim_free(s->name);
     s->name = NULL;
     return 0;
@@ -311,6 +314,7 @@ static int sim_run(lua_State *L)
         options.progress_context = s;
     }
     aisim_error err = {0};
+    aisim_l_metrics_start(L, s);
     s->state = AISIM_L_RUNNING;
     bind(s, L);
     aisim_status status = aisim_sim_run(s->sim, &options, &err);
@@ -321,6 +325,7 @@ static int sim_run(lua_State *L)
         s->state = AISIM_L_FAILED;
         return raise_run_error(L, s, &err);
     }
+    aisim_l_metrics_finish(s);
     const char *reason = aisim_sim_stop_reason(s->sim);
     s->state = status == AISIM_EINTERRUPTED ? AISIM_L_INTERRUPTED
                : reason != NULL             ? AISIM_L_STOPPED
@@ -343,10 +348,14 @@ static int sim_stats(lua_State *L)
 }
 
 /* core sim:overrides_(list of {key=, value=, flag=}): --set flags of the configuration, kept by
- * reference; sim:pool marks those it used */
+ * reference; sim:pool marks those it used. Without an argument -> the list */
 static int sim_overrides(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_sim(L, 1);
+    if (lua_isnoneornil(L, 2)) {
+        aisim_l_push_ref_table(L, s, "overrides");
+        return 1;
+    }
     luaL_checktype(L, 2, LUA_TTABLE);
     aisim_l_push_refs(L, s);
     lua_pushvalue(L, 2);

@@ -65,7 +65,7 @@ void aisim_l_read_submit(lua_State *L, aisim_l_sim *s, int table, aisim_submit *
     submit->session = (uint32_t)read_integer(L, table, "session", submit->session);
     submit->turn = (uint16_t)read_integer(L, table, "turn", submit->turn);
     if (has(L, table, "class")) {
-        submit->class_id = aisim_sim_class(s->sim, lua_tostring(L, -1));
+        submit->class_id = aisim_l_class_id(s, lua_tostring(L, -1));
         lua_pop(L, 1);
     }
     if (has(L, table, "pool")) {

@@ -214,13 +214,14 @@ static aisim_traffic_config read_config(lua_State *L, int table, l_source *sourc
     lua_getfield(L, table, "class");
     config.class_name = luaL_optstring(L, -1, "");
     lua_pop(L, 1); /* the table keeps it */
+    aisim_l_sim *s = source->s;
+    uint16_t class_id = aisim_l_class_id(s, config.class_name);
     lua_Number deadline = number_field(L, table, "deadline_ms", -1);
     if (deadline >= 0) {
-        aisim_l_sim *s = source->s;
         s->has_class_deadlines = true;
         aisim_l_push_ref_table(L, s, "class_deadlines");
         lua_pushnumber(L, deadline);
-        lua_rawseti(L, -2, aisim_sim_class(s->sim, config.class_name));
+        lua_rawseti(L, -2, class_id);
         lua_pop(L, 1);
     }
     return config;

@@ -106,10 +106,15 @@ static void leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
     if (!hold) {
         aisim_rank_give_back(rank, slot, AISIM_NONE);
     }
+    if (hold) {
+        aisim_running kept = {.slot = slot, .entry = AISIM_NONE, .recurrent = AISIM_NONE};
+        if (r->state == AISIM_REQ_RUNNING) {
+            kept = rank->running.data[r->position];
+        }
+        aisim_array_push(&rank->held, kept);
+    }
     if (r->state == AISIM_REQ_RUNNING) {
-        aisim_running *running = &rank->running.data[r->position];
-        running->slot = AISIM_NONE; /* taken out when all have been seen */
-        r->position = hold ? running->recurrent : r->position; /* E-K6: the state moves too */
+        rank->running.data[r->position].slot = AISIM_NONE; /* taken out when all have been seen */
     } else {
         aisim_rank_dequeue(rank, slot); /* N1: its last result came after a preemption */
     }
@@ -150,6 +155,9 @@ static void show_tokens(aisim_rank *rank, aisim_request *r, uint32_t n, int64_t 
     facts->zero_gaps += n - 1;
     if (before == 0) {
         r->first_token_ns = end_ns;
+        if (rank->engine->first_token != NULL) {
+            rank->engine->first_token(rank->engine->context, r->lease.owner);
+        }
     } else {
         gap(rank, r, end_ns, facts);
     }

@@ -52,6 +52,7 @@ static bool try_reserve(aisim_rank *rank, uint32_t slot)
     if (!aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
         return false;
     }
+    aisim_rank_listen(rank); /* perhaps before the first pass */
     aisim_grant_take(&rank->pool, &r->lease, &grant);
     r->state = AISIM_REQ_RESERVED;
     return true;
@@ -81,7 +82,6 @@ bool aisim_rank_reserve(aisim_rank *rank, uint32_t slot)
         aisim_blocks_of(&rank->pool, r->prompt_tokens) > rank->pool.blocks) {
         return false;
     }
-    aisim_rank_listen(rank); /* perhaps before the first pass */
     r->rank = rank->index;
     r->ordinal = rank->next_ordinal++;
     r->state = AISIM_REQ_PENDING;

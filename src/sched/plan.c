@@ -291,12 +291,6 @@ static uint32_t take_batch(aisim_rank *rank)
     return rank->batches.len - 1;
 }
 
-void aisim_rank_listen(aisim_rank *rank)
-{
-    uint32_t kv_events = AISIM_EV_BIT(AISIM_EV_KV_STORE) | AISIM_EV_BIT(AISIM_EV_KV_EVICT);
-    rank->pool.listening = (rank->engine->observers.mask & kv_events) != 0;
-}
-
 static void begin(aisim_rank *rank, int64_t t_ns, bool defer)
 {
     rank->current = take_batch(rank);

@@ -40,6 +40,13 @@ static inline uint32_t aisim_rank_limit(const aisim_rank *rank)
     return m == 0 || m > UINT32_MAX ? UINT32_MAX : (uint32_t)m;
 }
 
+/** KV events are recorded only while somebody wants them (E-H7). */
+static inline void aisim_rank_listen(aisim_rank *rank)
+{
+    uint32_t kv_events = AISIM_EV_BIT(AISIM_EV_KV_STORE) | AISIM_EV_BIT(AISIM_EV_KV_EVICT);
+    rank->pool.listening = (rank->engine->observers.mask & kv_events) != 0;
+}
+
 /** Tokens a request that has `from` of them may compute now (E-P2, R4, mtp.md §3). */
 uint32_t aisim_rank_share(const aisim_rank *rank, const aisim_request *r, uint32_t from,
                           uint32_t placeholders);
@@ -56,10 +63,6 @@ aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from
                                   uint32_t slots);
 /** The request ends as rejected at the end of this pass. */
 void aisim_rank_decide_reject(aisim_rank *rank, uint32_t slot, aisim_end_reason reason);
-
-/** The pool logs KV events while somebody wants them (E-H7); before anything is taken or published.
- */
-void aisim_rank_listen(aisim_rank *rank);
 
 /** Step 2 of a pass (admit.c). */
 void aisim_rank_plan_waiting(aisim_rank *rank);

@@ -29,26 +29,35 @@ void aisim_rank_unrun(aisim_rank *rank, uint32_t place)
     }
 }
 
+/* The entry of a running or held request, NULL for one that is neither. */
+static aisim_running *entry_of(aisim_rank *rank, uint32_t slot)
+{
+    const aisim_request *r = aisim_rank_request(rank, slot);
+    if (r->state == AISIM_REQ_RUNNING) {
+        return &rank->running.data[r->position];
+    }
+    for (uint32_t i = 0; r->state == AISIM_REQ_HELD && i < rank->held.len; i++) {
+        if (rank->held.data[i].slot == slot) {
+            return &rank->held.data[i];
+        }
+    }
+    return NULL;
+}
+
 void aisim_rank_give_back(aisim_rank *rank, uint32_t slot, uint32_t withdrawn_from)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    uint32_t recurrent = AISIM_NONE, page = AISIM_NONE;
-    if (r->state == AISIM_REQ_RUNNING) {
-        recurrent = rank->running.data[r->position].recurrent;
-    } else if (r->state == AISIM_REQ_HELD) {
-        recurrent = r->position; /* E-K6 */
-    }
-    if (recurrent != AISIM_NONE) {
-        page = rank->recurrents.slots.data[recurrent].page;
-    }
+    aisim_running *running = entry_of(rank, slot);
+    uint32_t recurrent = running == NULL ? AISIM_NONE : running->recurrent;
+    uint32_t page =
+        recurrent == AISIM_NONE ? AISIM_NONE : rank->recurrents.slots.data[recurrent].page;
     aisim_lease_release(&rank->pool, &r->lease, withdrawn_from, page);
     if (recurrent != AISIM_NONE) {
         aisim_recurrent_release(&rank->recurrents, recurrent, &rank->pool);
-        if (r->state == AISIM_REQ_RUNNING) {
-            rank->running.data[r->position].recurrent = AISIM_NONE;
-        } else {
-            r->position = AISIM_NONE;
-        }
+        running->recurrent = AISIM_NONE;
+    }
+    if (r->state == AISIM_REQ_HELD) {
+        aisim_array_remove(&rank->held, (uint32_t)(running - rank->held.data));
     }
 }
 

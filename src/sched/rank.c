@@ -32,6 +32,7 @@ void aisim_rank_deinit(aisim_rank *rank)
     aisim_recurrents_deinit(&rank->recurrents);
     aisim_array_free(&rank->running);
     aisim_array_free(&rank->skipped);
+    aisim_array_free(&rank->held);
     aisim_array_free(&rank->pending);
     for (uint32_t i = 0; i < rank->batches.len; i++) {
         aisim_array_free(&rank->batches.data[i].plan);
@@ -158,6 +159,7 @@ bool aisim_rank_reset(aisim_rank *rank, bool force)
         rank->running.data[rank->running.len - 1].entry = AISIM_NONE;
         aisim_rank_preempt(rank, rank->running.len - 1, false);
     }
+    aisim_rank_listen(rank);
     return aisim_block_pool_reset(&rank->pool);
 }
 

@@ -101,8 +101,9 @@ typedef struct aisim_rank {
     aisim_block_pool pool;
     aisim_queue waiting;
     AISIM_ARRAY(aisim_running) running;
-    AISIM_ARRAY(uint32_t) skipped; /* cannot be scheduled yet, in order (fact 11) */
-    AISIM_ARRAY(uint32_t) pending; /* hand-off reservations that wait for blocks (§15) */
+    AISIM_ARRAY(uint32_t) skipped;   /* cannot be scheduled yet, in order (fact 11) */
+    AISIM_ARRAY(aisim_running) held; /* hand-off sources that keep their lease (E-K6) */
+    AISIM_ARRAY(uint32_t) pending;   /* hand-off reservations that wait for blocks (§15) */
     aisim_recurrents recurrents;
     aisim_recurrent_rules rules;
     aisim_rng draws;       /* stream = worker */

@@ -59,6 +59,8 @@ typedef struct aisim_engine {
     void (*ended)(void *context, uint32_t slot);
     /** Called when a hand-off source has finished and keeps its lease (E-K6). */
     void (*held)(void *context, uint32_t slot);
+    /** Called at the first token of a request; NULL = nobody counts prefill load. */
+    void (*first_token)(void *context, uint32_t slot);
     /** Prompt tokens an infinite cache would reuse, -1 = unknown; NULL = nobody knows. */
     int64_t (*ideal)(void *context, const aisim_request *r);
     void *context;

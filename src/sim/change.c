@@ -27,7 +27,7 @@ void aisim_sim_worker(aisim_sim *sim, uint32_t worker, aisim_worker_command comm
 
 static void unqueue_at_router(aisim_sim *sim, uint32_t slot)
 {
-    sim_pool *pool = &sim->pools.data[sim->books.data[slot].pool];
+    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
     for (uint32_t i = 0; i < pool->queued.len; i++) {
         if (pool->queued.data[i] == slot) {
             aisim_array_remove(&pool->queued, i);
@@ -133,18 +133,17 @@ static void stop(aisim_sim *sim, uint32_t index)
     for (uint32_t i = 0; i < moved.len; i++) {
         aisim_request *r = sim_request(sim, moved.data[i]);
         sim->loads.data[r->rank].active_requests--;
-        sim->loads.data[r->rank].active_prefill_tokens -=
-            sim->books.data[moved.data[i]].prefill_tokens;
-        sim->books.data[moved.data[i]].prefill_tokens = 0;
+        sim_uncount_prefill(sim, moved.data[i]);
         sim->workers.data[index].requests--;
         if (r->computed > r->computed_high) {
             r->computed_high = r->computed;
         }
         r->computed = 0;
+        sim_pool *pool = sim_pool_of(sim, r);
         r->rank = AISIM_NONE;
+        r->position = (uint32_t)(pool - sim->pools.data);
         r->state = AISIM_REQ_CREATED;
         r->waiting_since_ns = sim->now_ns;
-        sim_pool *pool = &sim->pools.data[sim->books.data[moved.data[i]].pool];
         aisim_array_push(&pool->queued, moved.data[i]);
     }
     aisim_array_free(&moved);

@@ -24,6 +24,7 @@ uint64_t aisim_sim_timer(aisim_sim *sim, int64_t at_ns, aisim_event_class class_
     sim_timer *timer = &sim->timers.data[index];
     timer->fn = fn;
     timer->context = context;
+    timer->background = background;
     timer->generation++;
     aisim_heap_push(&sim->heap, at_ns, class_, AISIM_ENTRY_TIMER, index, timer->generation,
                     background);
@@ -42,6 +43,7 @@ void aisim_sim_timer_remove(aisim_sim *sim, uint64_t timer)
     uint32_t index = (uint32_t)timer;
     if (index < sim->timers.len && sim->timers.data[index].fn != NULL &&
         sim->timers.data[index].generation == timer >> 32) {
+        sim->removed_foreground += !sim->timers.data[index].background;
         free_timer(sim, index);
     }
 }
@@ -49,9 +51,6 @@ void aisim_sim_timer_remove(aisim_sim *sim, uint64_t timer)
 static void fire(aisim_sim *sim, const aisim_entry *entry)
 {
     sim_timer timer = sim->timers.data[entry->a];
-    if (timer.fn == NULL || timer.generation != entry->b) {
-        return; /* removed */
-    }
     free_timer(sim, entry->a);
     timer.fn(timer.context, sim, entry->t_ns);
 }
@@ -77,7 +76,12 @@ static void begin_pass(aisim_sim *sim, uint32_t index)
         return; /* stopped or emptied meanwhile */
     }
     int64_t end_ns;
-    if (aisim_worker_begin(worker, &sim->engine.observers, sim->now_ns, &end_ns)) {
+    bool planned = aisim_worker_begin(worker, &sim->engine.observers, sim->now_ns, &end_ns);
+    if (worker->price_failed) {
+        aisim_sim_abort(sim, aisim_timing_error(worker->timing));
+        return;
+    }
+    if (planned) {
         aisim_heap_push(&sim->heap, end_ns, AISIM_CLASS_PASS_END, AISIM_ENTRY_PASS_END, index,
                         worker->serial, false);
     }
@@ -103,9 +107,6 @@ static void check_preempting(aisim_sim *sim, const aisim_worker *worker)
 static void end_pass(aisim_sim *sim, const aisim_entry *entry)
 {
     aisim_worker *worker = &sim->workers.data[entry->a];
-    if (!worker->in_flight || worker->serial != entry->b) {
-        return; /* broken off */
-    }
     aisim_worker_end(worker, entry->t_ns);
     check_preempting(sim, worker);
     sim_wake(sim, entry->a);
@@ -176,6 +177,24 @@ static void show(aisim_sim *sim, aisim_event_type type)
     }
 }
 
+/* The entry has lost its meaning: a removed timer, a cancelled arrival, a pass that was broken off.
+ * It must not move the clock. */
+static bool stale(aisim_sim *sim, const aisim_entry *entry)
+{
+    if (entry->kind == AISIM_ENTRY_TIMER) {
+        const sim_timer *timer = &sim->timers.data[entry->a];
+        bool removed = timer->fn == NULL || timer->generation != entry->b;
+        sim->removed_foreground -= removed && !entry->background;
+        return removed;
+    }
+    if (entry->kind == AISIM_ENTRY_ARRIVAL) {
+        return sim_request(sim, entry->a)->generation != entry->b;
+    }
+    const aisim_worker *worker = &sim->workers.data[entry->a];
+    return entry->kind == AISIM_ENTRY_PASS_END &&
+           (!worker->in_flight || worker->serial != entry->b);
+}
+
 static void handle(aisim_sim *sim, const aisim_entry *entry)
 {
     switch ((aisim_entry_kind)entry->kind) {
@@ -186,9 +205,7 @@ static void handle(aisim_sim *sim, const aisim_entry *entry)
         begin_pass(sim, entry->a);
         break;
     case AISIM_ENTRY_ARRIVAL:
-        if (sim_request(sim, entry->a)->generation == entry->b) {
-            sim_arrive(sim, entry->a);
-        }
+        sim_arrive(sim, entry->a);
         break;
     case AISIM_ENTRY_TIMER:
         fire(sim, entry);
@@ -203,13 +220,16 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
 {
     while (sim->heap.entries.len > 0 && sim->stop_reason == NULL) {
         const aisim_entry *top = aisim_heap_top(&sim->heap);
-        if (sim->heap.foreground == 0 && top->t_ns > sim->now_ns) {
+        if (sim->heap.foreground == sim->removed_foreground && top->t_ns > sim->now_ns) {
             break; /* only repetitions are left */
         }
         if (top->t_ns > options->until_ns) {
             return AISIM_OK;
         }
         aisim_entry entry = aisim_heap_pop(&sim->heap);
+        if (stale(sim, &entry)) {
+            continue;
+        }
         sim->now_ns = entry.t_ns;
         sim->check.now_ns = entry.t_ns;
         sim->events++;

@@ -33,7 +33,7 @@ void aisim_sim_free(aisim_sim *sim)
         aisim_free(sim->ranks.data[i]);
     }
     for (uint32_t i = 0; i < sim->workers.len; i++) {
-        aisim_free(sim->workers.data[i].ranks);
+        aisim_worker_deinit(&sim->workers.data[i]);
     }
     for (uint32_t i = 0; i < sim->pools.len; i++) {
         sim_pool *pool = &sim->pools.data[i];
@@ -54,7 +54,7 @@ void aisim_sim_free(aisim_sim *sim)
     aisim_array_free(&sim->ranks);
     aisim_array_free(&sim->rank_workers);
     aisim_array_free(&sim->loads);
-    aisim_array_free(&sim->books);
+    aisim_array_free(&sim->uncached);
     aisim_array_free(&sim->clients);
     aisim_array_free(&sim->timers);
     aisim_array_free(&sim->classes);

@@ -24,6 +24,7 @@ typedef struct sim_timer {
     void *context;
     uint32_t generation;
     uint32_t next_free;
+    bool background;
 } sim_timer;
 
 typedef enum { CHANGE_CANCEL, CHANGE_WORKER, CHANGE_PRIORITY } sim_change_kind;
@@ -35,12 +36,6 @@ typedef struct sim_change {
     uint32_t worker;
     int32_t value; /* worker command or priority */
 } sim_change;
-
-/* Router book-keeping of one request (spec/routing.md §1), by slot. */
-typedef struct sim_book {
-    uint32_t pool;
-    uint32_t prefill_tokens; /* uncached prompt tokens still counted at its rank */
-} sim_book;
 
 typedef struct sim_load {
     uint64_t active_requests, active_prefill_tokens, active_blocks;
@@ -56,10 +51,11 @@ struct aisim_sim {
     AISIM_ARRAY(aisim_rank *) ranks;
     AISIM_ARRAY(uint32_t) rank_workers; /* worker of each rank */
     AISIM_ARRAY(sim_load) loads;        /* of each rank */
-    AISIM_ARRAY(sim_book) books;        /* of each slot */
+    AISIM_ARRAY(uint32_t) uncached; /* of each slot, with track_load: prompt tokens still counted */
     AISIM_ARRAY(aisim_client) clients;
     AISIM_ARRAY(sim_timer) timers;
     uint32_t free_timer;
+    uint64_t removed_foreground; /* entries of removed timers that are still on the heap */
     AISIM_ARRAY(char *) classes;
     AISIM_ARRAY(sim_change) changes;
     aisim_admission_fn admission;
@@ -78,6 +74,17 @@ static inline aisim_request *sim_request(const aisim_sim *sim, uint32_t slot)
     return aisim_requests_at(&sim->engine.requests, slot);
 }
 
+/** Pool of a request: of its rank, or, while it is not placed, kept in `position`. */
+static inline sim_pool *sim_pool_of(aisim_sim *sim, const aisim_request *r)
+{
+    uint32_t pool = r->rank == AISIM_NONE ? r->position
+                                          : sim->workers.data[sim->rank_workers.data[r->rank]].pool;
+    return &sim->pools.data[pool];
+}
+
+/** Its prompt is computed, it ends or it moves: the tokens are no load any more (spec/routing.md
+ * §1). */
+void sim_uncount_prefill(aisim_sim *sim, uint32_t slot);
 /** Puts a pass begin of the worker on the heap if it could plan and none is there. */
 void sim_wake(aisim_sim *sim, uint32_t worker);
 /** Routes an arrived or waiting request. @return false = it stays queued at the router. */

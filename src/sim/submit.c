@@ -46,10 +46,7 @@ aisim_status aisim_sim_submit(aisim_sim *sim, const aisim_submit *submit, aisim_
     r->class_id = submit->class_id;
     r->phase = submit->phase;
     r->flags = submit->flags;
-    while (sim->books.len <= slot) {
-        aisim_array_push(&sim->books, (sim_book){0, 0});
-    }
-    sim->books.data[slot] = (sim_book){submit->pool, 0};
+    r->position = submit->pool;
     aisim_heap_push(&sim->heap, submit->at_ns, AISIM_CLASS_ARRIVAL, AISIM_ENTRY_ARRIVAL, slot,
                     r->generation, false);
     if (out != NULL) {
@@ -76,6 +73,15 @@ aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request
 /* ---- the end
  * ------------------------------------------------------------------------------------------ */
 
+void sim_uncount_prefill(aisim_sim *sim, uint32_t slot)
+{
+    const aisim_request *r = sim_request(sim, slot);
+    if (slot < sim->uncached.len && r->rank != AISIM_NONE) {
+        sim->loads.data[r->rank].active_prefill_tokens -= sim->uncached.data[slot];
+        sim->uncached.data[slot] = 0;
+    }
+}
+
 static void lower_load(aisim_sim *sim, uint32_t slot)
 {
     const aisim_request *r = sim_request(sim, slot);
@@ -84,8 +90,7 @@ static void lower_load(aisim_sim *sim, uint32_t slot)
     }
     sim_load *load = &sim->loads.data[r->rank];
     load->active_requests--;
-    load->active_prefill_tokens -= sim->books.data[slot].prefill_tokens;
-    sim->books.data[slot].prefill_tokens = 0;
+    sim_uncount_prefill(sim, slot);
     sim->workers.data[sim->rank_workers.data[r->rank]].requests--;
     sim->retry_routers = true;
 }
@@ -94,7 +99,7 @@ void sim_ended(void *context, uint32_t slot)
 {
     aisim_sim *sim = context;
     aisim_request *r = sim_request(sim, slot);
-    sim_pool *pool = &sim->pools.data[sim->books.data[slot].pool];
+    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
     lower_load(sim, slot);
     if (pool->router.on_done != NULL && r->rank != AISIM_NONE) {
         pool->router.on_done(pool->router.context, r, r->rank);
@@ -168,7 +173,10 @@ static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overl
         uint64_t hit = overlap >= 0 ? (uint64_t)overlap : aisim_sim_overlap_blocks(sim, r, rank);
         uint64_t cached = hit * sim->ranks.data[rank]->pool.block_size;
         uint32_t fresh = cached < r->prompt_tokens ? r->prompt_tokens - (uint32_t)cached : 0;
-        sim->books.data[slot].prefill_tokens = fresh;
+        while (sim->uncached.len <= slot) {
+            aisim_array_push(&sim->uncached, 0);
+        }
+        sim->uncached.data[slot] = fresh;
         load->active_prefill_tokens += fresh;
     }
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_ROUTE)) {
@@ -183,7 +191,7 @@ static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overl
 
 bool sim_route(aisim_sim *sim, uint32_t slot)
 {
-    sim_pool *pool = &sim->pools.data[sim->books.data[slot].pool];
+    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
     eligible(sim, pool);
     if (pool->targets.len == 0) {
         return false;
@@ -225,7 +233,7 @@ void sim_arrive(aisim_sim *sim, uint32_t slot)
             return;
         }
     }
-    sim_pool *pool = &sim->pools.data[sim->books.data[slot].pool];
+    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
     if (pool->queued.len > 0 || !sim_route(sim, slot)) { /* while a queue exists arrivals join it */
         aisim_array_push(&pool->queued, slot);
     }
@@ -276,7 +284,15 @@ void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context)
     sim->admission_context = context;
 }
 
+static void on_first_token(void *context, uint32_t slot)
+{
+    aisim_sim *sim = context;
+    sim_uncount_prefill(sim, slot);
+    sim->retry_routers = true;
+}
+
 void aisim_sim_track_load(aisim_sim *sim)
 {
     sim->track_load = true;
+    sim->engine.first_token = on_first_token;
 }

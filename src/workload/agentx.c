@@ -43,6 +43,12 @@ aisim_status aisim_agentx_new(const aisim_corpus *corpus, const aisim_agentx_con
     if (status != AISIM_OK) {
         return status;
     }
+    if (config->once && config->lanes > corpus->n_plays) {
+        return aisim_fail(err, AISIM_ERANGE,
+                          "lanes = %u: must be <= %u, the plays of the corpus, when "
+                          "each is replayed once",
+                          config->lanes, corpus->n_plays);
+    }
     aisim_agentx *a = aisim_alloc_zero(1, sizeof *a);
     a->corpus = corpus;
     a->config = *config;
@@ -59,6 +65,7 @@ aisim_status aisim_agentx_new(const aisim_corpus *corpus, const aisim_agentx_con
                                       .last_success_ns = AISIM_AGENTX_NO_TIME,
                                       .failed_ns = AISIM_AGENTX_NO_TIME};
     a->report.corpus_cursor = config->lanes % corpus->n_plays; /* 2.1 */
+    a->first_plays = config->lanes;
     a->tree_cap_ns = aisim_ns_from_s(config->profile.tree_idle_cap_seconds);
     a->global_cap_ns = aisim_ns_from_s(config->profile.global_idle_cap_seconds);
     a->lanes = aisim_alloc_zero(config->lanes, sizeof *a->lanes);
@@ -171,13 +178,24 @@ static void step_preparation(aisim_agentx *a)
 static void refill(aisim_agentx *a)
 {
     for (uint32_t i = 0; i < a->config.lanes; i++) {
-        if (a->lanes[i].play != NULL) {
+        if (a->lanes[i].play != NULL || (a->config.once && a->first_plays == a->corpus->n_plays)) {
             continue;
         }
+        a->first_plays++;
         const aisim_play *play = &a->corpus->plays[a->report.corpus_cursor];
         a->report.corpus_cursor = (a->report.corpus_cursor + 1) % a->corpus->n_plays;
         aisim_lane_start(a, i, play, false);
     }
+}
+
+static bool all_idle(const aisim_agentx *a)
+{
+    for (uint32_t i = 0; i < a->config.lanes; i++) {
+        if (a->lanes[i].play != NULL) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void record_shift(aisim_agentx *a, aisim_agentx_shift shift)
@@ -231,6 +249,11 @@ static void step_profile(aisim_agentx *a, bool freed)
     }
     if (freed) {
         refill(a);
+        if (a->config.once && all_idle(a)) { /* nothing is left to start */
+            a->report.cutoff_ns = a->now_ns;
+            enter(a, AISIM_AGENTX_GRACE);
+            return;
+        }
     }
     tree_guards(a);
     global_guard(a);

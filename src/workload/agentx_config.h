@@ -35,8 +35,10 @@ typedef struct aisim_agentx_config {
     bool authored_gate;                  /**< true: never faster than recorded (traffic 1.6) */
     aisim_cache_identity cache_identity; /**< isolated */
     aisim_on_error on_error;             /**< fail_play */
-    const double *u;   /**< NULL; for tests: the draw of lane i in place of the seeded one */
-    uint32_t n_u;      /**< lanes behind it draw as usual */
+    const double *u; /**< NULL; for tests: the draw of lane i in place of the seeded one */
+    uint32_t n_u;    /**< lanes behind it draw as usual */
+    bool once; /**< false; true = every source play at most once: no lane starts a play again, and
+                  the run ends when the last one is done. Needs lanes <= plays. */
     bool forget_plays; /**< false; true = no list of plays and shifts, callbacks only */
 } aisim_agentx_config;
 

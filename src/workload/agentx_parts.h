@@ -76,6 +76,7 @@ typedef struct aisim_settling {
 } aisim_settling;
 
 struct aisim_agentx {
+    uint32_t first_plays; /* source plays started for the first time (once) */
     const aisim_corpus *corpus;
     aisim_agentx_config config;
     aisim_agentx_callbacks call;

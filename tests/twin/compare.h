@@ -84,12 +84,12 @@ typedef struct compare_case {
     X(no_read, true)                                                                               \
     X(sessions, true)                                                                              \
     X(duplicate_id, true)                                                                          \
-    X(waves, false)                                                                                \
-    X(handoff, false)                                                                              \
-    X(state_aligned, false)                                                                        \
-    X(state_latest, false)                                                                         \
-    X(mtp_native, false)                                                                           \
-    X(mtp_burst, false)
+    X(waves, true)                                                                                 \
+    X(handoff, true)                                                                               \
+    X(state_aligned, true)                                                                         \
+    X(state_latest, true)                                                                          \
+    X(mtp_native, true)                                                                            \
+    X(mtp_burst, true)
 
 typedef enum {
 #define X(name, on) COMPARE_WITH_##name,

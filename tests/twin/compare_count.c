@@ -99,6 +99,13 @@ void compare_count_end(compare_runner *r)
                   record->n_evicted > removed ? record->n_evicted - removed : 0);
     compare_count(r, COMPARE_livelocks, now.livelock);
     compare_count(r, COMPARE_passes_in_vain, !record->changed);
+    for (uint32_t i = 0; i < record->n_preempted; i++) { /* victims of a burst ran in this pass */
+        for (uint32_t j = 0; j < r->by_serial.len; j++) {
+            compare_row *w = &r->rows[r->by_serial.data[j]];
+            bool is = r->c->requests.data[r->by_serial.data[j]].id == record->preempted[i].id;
+            w->resumed = w->resumed && !is;
+        }
+    }
     for (uint32_t i = 0; i < record->n_emitted; i++) {
         r->rows[r->by_serial.data[record->emitted[i].serial]].resumed = false;
         compare_count(r, COMPARE_accepted_drafts, record->emitted[i].accepted);

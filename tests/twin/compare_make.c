@@ -18,6 +18,7 @@ typedef struct maker {
     uint32_t alphabet;   /* ids */
     uint32_t horizon;    /* passes over which requests arrive */
     bool squeeze;        /* short prompts, long outputs, several at once: preemptions */
+    bool handoff;        /* some requests are sources or destinations */
     bool silent;         /* the next output is empty (E-P16) */
     uint64_t next_fresh; /* ids that occur once */
 } maker;
@@ -88,8 +89,8 @@ static uint32_t make_blocks(maker *m)
 static void make_state(maker *m)
 {
     aisim_kv_config *kv = &m->c->config.kv;
-    bool aligned = with(m, COMPARE_WITH_state_aligned, 50);
-    if (!aligned && !with(m, COMPARE_WITH_state_latest, 50)) {
+    bool aligned = with(m, COMPARE_WITH_state_aligned, 20);
+    if (!aligned && !with(m, COMPARE_WITH_state_latest, 20)) {
         return;
     }
     kv->state_mode = aligned ? AISIM_STATE_ALIGNED : AISIM_STATE_LATEST;
@@ -114,8 +115,8 @@ static void make_state(maker *m)
 static void make_speculation(maker *m)
 {
     aisim_speculation_config *config = &m->c->config.speculation;
-    bool native = with(m, COMPARE_WITH_mtp_native, 50);
-    if (!native && !with(m, COMPARE_WITH_mtp_burst, 50)) {
+    bool native = with(m, COMPARE_WITH_mtp_native, 20);
+    if (!native && !with(m, COMPARE_WITH_mtp_burst, 20)) {
         return;
     }
     static const double rates[] = {0.0, 1.0, 0.5, 0.8};
@@ -174,11 +175,12 @@ static void make_config(maker *m)
         s->self_preemption = AISIM_SELF_PREEMPTION_END_PASS;
     }
     s->preempting_pass_limit = chance(m, 50) ? between(m, 1, 4) : 10000;
-    if (with(m, COMPARE_WITH_waves, 40)) {
+    if (with(m, COMPARE_WITH_waves, 20)) {
         m->c->waves = true;
         config->group_ranks = between(m, 1, 3);
         s->prefill_schedule_interval = between(m, 1, 5);
     }
+    m->handoff = with(m, COMPARE_WITH_handoff, 20);
     make_state(m);
     make_speculation(m);
 }
@@ -312,7 +314,7 @@ static void make_life(maker *m, compare_request *r)
     }
     r->priority = (int32_t)below(m, 4) - 1;
     r->no_read = with(m, COMPARE_WITH_no_read, 8);
-    if (with(m, COMPARE_WITH_handoff, 30)) {
+    if (m->handoff && chance(m, 30)) {
         r->role = chance(m, 50) ? COMPARE_SOURCE : COMPARE_DESTINATION;
         r->hand = below(m, 8);
     }

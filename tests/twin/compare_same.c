@@ -257,15 +257,13 @@ static bool same_view(compare_runner *r, const twin_view *want, const twin_view 
               compare_equal(r, "opaque", id, want->opaque, have->opaque) &&
               compare_equal(r, "watermark", id, want->watermark, have->watermark) &&
               compare_equal(r, "published", id, want->published, have->published) &&
+              compare_equal(r, "state blocks", id, want->state_blocks, have->state_blocks) &&
               compare_equal(r, "reused", id, want->reused, have->reused) &&
               compare_equal(r, "preemptions", id, want->preemptions, have->preemptions) &&
               compare_equal(r, "readmissions", id, want->n_readmit, have->n_readmit);
     for (uint32_t i = 0; ok && i < want->n_readmit; i++) {
         ok = compare_equal(r, "readmission reused", id, want->readmit_reused[i],
                            have->readmit_reused[i]);
-    }
-    if (ok && want->status == TWIN_RUNNING) {
-        ok = compare_equal(r, "state blocks", id, want->state_blocks, have->state_blocks);
     }
     if (ok && want->status == TWIN_RESERVED) {
         ok = compare_equal(r, "missing", id, want->missing, have->missing);

@@ -91,6 +91,12 @@ static void refresh(twin *t, uint32_t serial)
     if (r->state == AISIM_REQ_RESERVED) {
         v->missing = aisim_rank_missing(&t->rank, w->slot);
     }
+    for (uint32_t i = 0; r->state == AISIM_REQ_HELD && i < t->rank.held.len; i++) {
+        const aisim_running *held = &t->rank.held.data[i];
+        if (held->slot == w->slot && held->recurrent != AISIM_NONE) {
+            v->state_blocks = state_blocks(t, held->recurrent);
+        }
+    }
     if (r->state == AISIM_REQ_RUNNING) {
         const aisim_running *running = &t->rank.running.data[r->position];
         v->placeholders = running->placeholders;
@@ -391,6 +397,7 @@ bool twin_cancel(twin *t, uint32_t id)
         return false;
     }
     aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
+    refresh(t, serial_of(t, r));
     if (r->state != AISIM_REQ_HELD) {
         r->end = AISIM_END_CANCELLED;
     }
@@ -540,6 +547,7 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
     t->finished.len = t->emitted.len = 0;
     t->now_ns++;
     if (batch == AISIM_NONE) {
+        read_log(t);
         return;
     }
     aisim_result *own = aisim_alloc(n + 1, sizeof *own);

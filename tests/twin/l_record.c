@@ -288,7 +288,7 @@ static int l_tokens(lua_State *L)
         return 0;
     }
     lua_createtable(L, (int)view.known, 0);
-    for (uint32_t i = 0; i < view.known; i++) {
+    for (uint32_t i = 0; view.tokens != NULL && i < view.known; i++) {
         lua_pushinteger(L, (lua_Integer)view.tokens[i]);
         lua_seti(L, -2, (lua_Integer)i + 1);
     }

@@ -504,15 +504,16 @@ static void begin(twin *t, bool defer)
     t->preempted = false;
     t->deferred = defer;
     t->prompt_planned = 0;
+    for (uint32_t i = 0; i < t->items.len;
+         i++) { /* copy holds of the last pass, held sources too */
+        twin_unref_all(t, &request_of(t, t->items.data[i].serial)->copies);
+    }
     t->items.len = 0;
     t->preempted_list.len = 0;
     t->emitted.len = 0;
     t->finished.len = 0;
     t->evicted.len = 0;
     t->flat.len = 0;
-    for (uint32_t i = 0; t->stateful && i < t->requests.len; i++) { /* E-P0; held sources too */
-        twin_unref_all(t, &t->requests.data[i]->copies);
-    }
     twin_batch batch = {.id = t->next_batch++};
     aisim_array_push(&t->batches, batch);
 }

@@ -59,6 +59,9 @@ local PRICE <const> = {
   token = "engine stops at each request of each pass",
 }
 
+--- What a hook of a class costs, in words.
+function M.price(class) return PRICE[class] end
+
 --- Name, arguments, price; only what the engine emits.
 function M.hooks()
   local rows = {}
@@ -66,10 +69,15 @@ function M.hooks()
     if info.modelled then
       local args = { table.unpack(info.args) }
       args[#args + 1] = info.view
-      rows[#rows + 1] = { info.name, ("(%s)"):format(table.concat(args, ", ")), info.class, PRICE[info.class] }
+      rows[#rows + 1] = { info.name, ("(%s)"):format(table.concat(args, ", ")), info.class }
     end
   end
   return rows
+end
+
+--- Keys of a report: key, unit, definition.
+function M.metrics()
+  return require("aisim.tables").definitions()
 end
 
 -- What the built-in policies do; which of them there are is asked from the engine.

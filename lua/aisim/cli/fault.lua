@@ -68,7 +68,9 @@ function M.handler(value)
   local text = type(value) == "string" and value
     or ("(error object is a %s: %s)"):format(type(value), tostring(value))
   local fault = M.new(M.USAGE, text)
-  if text:find("^aisim/[%w_/]+%.lua:%d+: ") or text:find("^%[C%]") then
+  if text:find("^%-%-set ") then
+    fault.message = "aisim: " .. text -- the flag is the place
+  elseif text:find("^aisim/[%w_/]+%.lua:%d+: ") or text:find("^%[C%]") then
     -- The library broke, not the script: everything helps.
     fault.code, fault.traceback = M.INTERNAL, debug.traceback(nil, 2)
   elseif text:find("\nstack traceback:", 1, true) then

@@ -2,6 +2,7 @@
 -- Shared by the verbs that load a file. Parameters of the scenario and paths of the configuration
 -- (they contain a dot) come through the same flag; each goes to whoever knows it.
 local fault = require "aisim.cli.fault"
+local near = require "aisim.near"
 local params = require "aisim.params"
 local scenario = require "aisim.scenario"
 
@@ -17,7 +18,10 @@ local M = {}
 ---@field expectations aisim.Expectation[]
 ---@field values table<string, any>      resolved parameters
 ---@field origins table<string, string>  of parameters that are not the default
----@field overrides aisim.Override[]     of the configuration
+---@field overrides aisim.Override[]     of the configuration, for the simulation to apply
+---@field shown_overrides aisim.Override[]?    those already applied: for the head of the screen
+---@field until_ms number?               limit of virtual time
+---@field yaml string?                   a configuration: resolved, with the origin of every value
 ---@field expect_runtime_s number?
 ---@field S aisim.Scenario?              nil for a configuration
 ---@field record table?
@@ -84,6 +88,20 @@ function M.load(args)
   return load_scenario(file, args)
 end
 
+--- Raises when an override of the configuration has met no pool: it would do nothing.
+---@param job aisim.Job   after setup; the simulation marks the overrides it has applied
+function M.need_used(job)
+  for _, override in ipairs(job.overrides) do
+    if not override.used then
+      local paths = require("aisim.tables").paths("prediction")
+      local known = false
+      for _, path in ipairs(paths) do known = known or path == override.key end
+      fault.usage("%s: %s", override.flag, known and ("no pool of %s has this key"):format(job.file)
+        or ("unknown key '%s'%s"):format(override.key, near.hint(override.key, paths)))
+    end
+  end
+end
+
 --- What is not a default, for the head of the screen.
 ---@param job aisim.Job
 ---@return { name: string, value: string, origin: string }[]
@@ -96,7 +114,7 @@ function M.settings(job)
     list[i] = { name = name, value = type(value) == "string" and value or params.shown(value),
       origin = job.origins[name] }
   end
-  for _, override in ipairs(job.overrides) do
+  for _, override in ipairs(job.shown_overrides or job.overrides) do
     list[#list + 1] = { name = override.key, value = override.value, origin = "--set" }
   end
   return list

@@ -21,7 +21,6 @@ function M.main(args)
     fault.usage("list: unknown kind '%s'%s", args.kind,
       hint ~= "" and hint or (" (one of %s)"):format(table.concat(KINDS, ", ")))
   end
-  for _, row in ipairs(rows) do row[4] = nil end
   terminal.out(table_of.text(rows))
   return fault.OK
 end

@@ -29,23 +29,25 @@ end
 
 --- Simulates a job.
 ---@param job aisim.Job
----@param quiet boolean
+---@param args table
 ---@return table run
 ---@return table wall    { wall_ms, setup_ms, events, passes }
-local function simulate(job, quiet)
+local function simulate(job, args)
   local clock = terminal.host.clock
   local started = clock()
   local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
   job.setup(sim)
+  jobs.need_used(job)
   local built = clock()
   local show, wipe
-  if quiet then
+  if args.quiet then
     wipe = function() end
   else
     show, wipe = progress.new(job.until_ms, job.expect_runtime_s)
   end
   terminal.host.polling(true)
-  local ok, result = xpcall(function() return sim:run { progress = show } end, fault.handler)
+  local options = { progress = show, until_ms = job.until_ms, requests = args.requests }
+  local ok, result = xpcall(function() return sim:run(options) end, fault.handler)
   local ended = clock()
   terminal.host.polling(false)
   wipe()
@@ -58,6 +60,15 @@ local function simulate(job, quiet)
     wall_ms = (ended - built) * 1000, setup_ms = (built - started) * 1000,
     events = stats.events, passes = stats.passes,
   }
+end
+
+--- A replay whose preparation failed has measured nothing (traffic: the barrier never opened).
+local function need_preparation(run)
+  local replay = run.agentx
+  if replay.phase ~= "failed" then return end
+  local failed = replay.failure
+  fault.raise(fault.FAILED, "the preparation failed%s; nothing was measured",
+    failed and (" in the %s phase: %s"):format(failed.phase, failed.text) or "")
 end
 
 local function wall_json(wall)
@@ -83,7 +94,8 @@ function M.main(args)
   if job.S then scenario.need_setup(job.S) end
   if args.out then files.check(args.out, args.overwrite) end
 
-  local run, wall = simulate(job, args.quiet)
+  local run, wall = simulate(job, args)
+  need_preparation(run)
   local signal = terminal.host.interrupted()
   terminal.host.quiet()
   local verdicts, all_met = expect.judge(job.expectations, run.metrics, run.is_metric and function(name)
@@ -99,7 +111,8 @@ function M.main(args)
 
   local screen = {
     version = aisim.version, file = job.file, seed = job.seed, settings = jobs.settings(job), run = run,
-    metrics = run.metrics, wall = wall, status = run.status, verdicts = verdicts, notes = run.notes,
+    metrics = run.metrics, wall = wall, status = run.status, reason = rawget(run, "reason"),
+    verdicts = verdicts, notes = run.notes,
     pools = run.pools, timing = run.timing, custom = run.custom, saved = args.out,
   }
   if as_json then
@@ -113,6 +126,9 @@ function M.main(args)
     terminal.out(render.screen(screen))
   end
   if signal then return 128 + signal end
+  for _, verdict in ipairs(verdicts) do
+    if verdict.unknown then fault.usage("%s: %s", job.file, verdict.unknown) end
+  end
   return all_met and fault.OK or fault.EXPECTATION
 end
 

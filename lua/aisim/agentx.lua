@@ -1,0 +1,88 @@
+--- Recorded agent runs: aisim.plays and the AgentX replay aisim.agentx (spec/traffic.md §1, §2).
+local check = require "aisim.check"
+local core = require "aisim.core"
+local workload = require "aisim.workload"
+
+local M = {}
+
+local SOURCE <const> = {
+  path = { "any" },
+  nested_timestamp_basis = { "text", one_of = { "auto", "absolute", "relative" }, default = "auto" },
+  align_inputs = { "any", default = false },
+}
+
+local function paths_of(where, path)
+  if type(path) == "string" then return { path } end
+  if type(path) ~= "table" or #path == 0 then
+    check.fail("%s: path, or list of paths expected, got %s", where, type(path))
+  end
+  for i, item in ipairs(path) do
+    if type(item) ~= "string" then check.fail("%s[%d]: path expected, got %s", where, i, type(item)) end
+  end
+  return path
+end
+
+--- Loads plays: files, folders, patterns such as "traces/weka-*.jsonl".
+---@param source string|string[]|table   paths, or { path =, nested_timestamp_basis =, align_inputs = }
+---@return aisim.Plays
+function M.plays(source)
+  local options = { nested_timestamp_basis = "auto", align_inputs = false, path = source }
+  if type(source) == "table" and source[1] == nil then
+    options = check.options("aisim.plays", source, SOURCE)
+    if options.path == nil then check.fail("aisim.plays.path: path expected, got nil") end
+  end
+  local align = tostring(options.align_inputs)
+  if align ~= "false" and align ~= "floor" and align ~= "ceil" then
+    check.fail("aisim.plays.align_inputs = %s: must be one of false, floor, ceil", check.show(options.align_inputs))
+  end
+  return core.plays(paths_of("aisim.plays", options.path), options.nested_timestamp_basis, align)
+end
+
+local SECONDS <const>, CAP <const> = { "number", min = 0, finite = true }, { "number", above = 0, finite = true }
+local PROFILE <const> = {
+  duration_seconds = CAP, response_grace_seconds = SECONDS, cancel_drain_seconds = SECONDS,
+  tree_idle_cap_seconds = CAP, global_idle_cap_seconds = CAP,
+}
+
+local function pair(value, where)
+  if type(value) ~= "table" or #value ~= 2 or type(value[1]) ~= "number" or type(value[2]) ~= "number" then
+    check.fail("%s: { from, to } expected", where)
+  end
+  if not (0 <= value[1] and value[1] <= value[2] and value[2] <= 1) then
+    check.fail("%s = { %s, %s }: 0 <= from <= to <= 1 expected", where, check.show(value[1]), check.show(value[2]))
+  end
+  return value
+end
+
+local AGENTX <const> = {
+  plays = { "any", required = true, expected = "plays or path" },
+  lanes = { "integer", min = 1, max = 1048576, required = true, expected = "number of lanes" },
+  seed = { "integer" },
+  t_star = { "table", read = pair },
+  warmup = { "boolean" },
+  warmup_requests_per_lane = { "integer", min = 0 },
+  warmup_mode = { "text", one_of = { "repeat", "advance" } },
+  profile = { "table", read = function(value, where) return check.options(where, value, PROFILE) end },
+  speedup = { "number", above = 0, finite = true },
+  authored_gate = { "boolean" },
+  cache_identity = { "text", one_of = { "isolated", "after_system" } },
+  on_error = { "text", one_of = { "fail_play", "continue" } },
+  preset = { "text", one_of = { "agentx-v1", "agentx-harness", "agentx-fast" } },
+  u = { "table" },
+  pool = { "any" },
+}
+
+--- Replays plays in lanes.
+function M.agentx(options)
+  options = check.options("aisim.agentx", options, AGENTX)
+  if getmetatable(options.plays) ~= "aisim.Plays" then options.plays = M.plays(options.plays) end
+  return workload.make("agentx", options)
+end
+
+workload.starters.agentx = function(sim, description)
+  local options = rawget(description, "options")
+  if sim:ranks_() == 0 then check.fail("sim:workload: the simulation has no pool yet; declare it first") end
+  return sim:agentx_(options.plays, options, options.pool ~= nil and sim:pool_number_(options.pool) or 1)
+end
+
+return M

@@ -1,0 +1,91 @@
+--- aisim check FILE: everything of a run but the run. Loads, validates, builds, and shows the resolved
+-- configuration, the parameters, and which hooks are registered at what price.
+local aisim = require "aisim"
+local catalogue = require "aisim.cli.catalogue"
+local fault = require "aisim.cli.fault"
+local help = require "aisim.cli.help"
+local jobs = require "aisim.cli.job"
+local scenario = require "aisim.scenario"
+local table_of = require "aisim.cli.table"
+local terminal = require "aisim.cli.terminal"
+
+local M = {}
+
+local WARNINGS <const> = {
+  pass = "makes the engine stop at each pass: fast-forward is off, expect a run several times slower",
+  token = "makes the engine stop at each request of each pass: expect a run ten times slower and more",
+}
+
+local function parameters(job, out)
+  if not job.record or #job.record.params == 0 then return end
+  local rows = {}
+  for i, param in ipairs(job.record.params) do
+    rows[i] = help.param_row(param, job.values[param.name], job.origins[param.name] or "default")
+  end
+  out[#out + 1] = "parameters\n" .. table_of.text(rows, 2)
+end
+
+--- Runs setup and notes the hooks: registration goes through aisim.hooks, whoever calls it.
+local function build(job)
+  local registered = {}
+  local methods = require("aisim.core").methods["aisim.Sim"]
+  local on <const> = methods.on
+  methods.on = function(sim, name, fn, options)
+    local hook = on(sim, name, fn, options)
+    local info = debug.getinfo(fn, "S")
+    registered[#registered + 1] = { name = name, place = ("%s:%d"):format(info.short_src, info.linedefined) }
+    return hook
+  end
+  local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
+  local ok, problem = xpcall(job.setup, fault.handler, sim)
+  methods.on = on
+  if not ok then error(problem, 0) end
+  jobs.need_used(job)
+  return sim, registered
+end
+
+local function hooks(registered, out)
+  local price = {}
+  for _, info in ipairs(require("aisim.hooks").list) do price[info.name] = info.class end
+  if #registered == 0 then
+    out[#out + 1] = "hooks        none"
+    return
+  end
+  local rows = {}
+  for i, hook in ipairs(registered) do
+    local class = price[hook.name]
+    rows[i] = { hook.name, hook.place, WARNINGS[class] and "warning: " .. WARNINGS[class] or catalogue.price(class) }
+  end
+  out[#out + 1] = "hooks\n" .. table_of.text(rows, 2)
+end
+
+---@param args table
+---@return integer status
+function M.main(args)
+  local job = jobs.load(args)
+  local out = { ("%s  %s"):format(job.file, job.title or "") }
+  if job.S then
+    scenario.need_setup(job.S)
+    if job.S.question then out[#out + 1] = table_of.text { { "question", job.S.question } } end
+  end
+  out[#out + 1] = ("seed         %d (%s)"):format(job.seed, job.seed_origin or "default")
+  parameters(job, out)
+  local sim, registered = build(job)
+  if job.yaml then
+    out[#out + 1] = "configuration\n  " .. job.yaml:gsub("\n$", ""):gsub("\n", "\n  ")
+  else
+    for _, pool in ipairs(sim:configuration()) do
+      out[#out + 1] = ("pool '%s'\n  %s"):format(pool.name, (pool.yaml:gsub("\n$", ""):gsub("\n", "\n  ")))
+    end
+  end
+  hooks(registered, out)
+  if job.S then out[#out + 1] = "report       " .. (job.S.report and "of the scenario" or "default table") end
+  for i, expectation in ipairs(job.expectations) do
+    out[#out + 1] = (i == 1 and "expect       " or "             ") .. expectation.text
+  end
+  out[#out + 1] = "ok"
+  terminal.out(table.concat(out, "\n"))
+  return fault.OK
+end
+
+return M

@@ -1,0 +1,94 @@
+--- Metrics and bounds that a scenario declares (spec/lua-api.md §8).
+local check = require "aisim.check"
+
+local M = {}
+
+local NAME <const> = { "text", required = true, read = function(value, where)
+  if type(value) ~= "string" or not value:find("^[%a_][%w_]*$") then
+    check.fail("%s: name of letters, digits and _ expected", where)
+  end
+  return value
+end }
+
+local TEXT <const>, FLAG <const> = { "text" }, { "boolean", default = false }
+local COMMON <const> = { name = NAME, unit = TEXT, help = TEXT, keep = FLAG, series = FLAG }
+
+local function fields(extra)
+  local out = {}
+  for key, spec in pairs(COMMON) do out[key] = spec end
+  for key, spec in pairs(extra or {}) do out[key] = spec end
+  return out
+end
+
+local FIELDS <const> = {
+  counter = fields { by = TEXT, labels = { "any" } },
+  gauge = fields { by = TEXT, labels = { "any" } },
+  hist = fields { by = TEXT, labels = { "any" } },
+  ratio = fields { num = { "text", required = true }, den = { "text", required = true } },
+  series = fields { every_ms = { "ms", above = 0, required = true }, value = { "function", required = true } },
+}
+
+local function declare(kind)
+  return function(sim, options)
+    options = check.options("sim:" .. kind, options, FIELDS[kind])
+    if type(options.labels) == "string" then options.by = options.by or options.labels end
+    return sim:metric_(kind, options)
+  end
+end
+
+for kind in pairs(FIELDS) do M[kind] = declare(kind) end
+
+local DERIVE <const> = { name = NAME, unit = TEXT, help = TEXT, value = { "function", required = true } }
+
+-- sim -> list of derived metrics, computed when the run has ended
+local derived = setmetatable({}, { __mode = "k" })
+
+--- A number computed from the others after the run: value(m) -> number, or nil for undefined.
+function M.derive(sim, options)
+  options = check.options("sim:derive", options, DERIVE)
+  local list = derived[sim] or {}
+  derived[sim] = list
+  for _, other in ipairs(list) do
+    if other.name == options.name then check.fail("sim:derive: metric '%s' exists already", options.name) end
+  end
+  list[#list + 1] = options
+end
+
+--- Derived metrics of a simulation, in order of declaration.
+function M.derived(sim) return derived[sim] or {} end
+
+local BOUND <const> = { "ms", min = 0 }
+local SLO <const> = {
+  class = TEXT, ttft_ms = BOUND, itl_ms = BOUND, tpot_ms = BOUND, e2e_ms = BOUND,
+}
+
+--- Bounds that a good request meets; of one class, or of all without their own.
+function M.slo(sim, options)
+  options = check.options("sim:slo", options, SLO)
+  if options.itl_ms and options.tpot_ms then check.fail("sim:slo: tpot_ms is another name of itl_ms; give one") end
+  options.itl_ms = options.itl_ms or options.tpot_ms
+  if not (options.ttft_ms or options.itl_ms or options.e2e_ms) then
+    check.fail("sim:slo: one of ttft_ms, itl_ms, e2e_ms expected")
+  end
+  sim:slo_(options.class, options)
+end
+
+local MEASURE <const> = {
+  percentile_rule = { "text", one_of = { "linear", "nearest", "sketch" } },
+  duration = { "text", one_of = { "measurement", "observation", "window" } },
+  from_ms = { "ms", min = 0 },
+  to_ms = { "ms", min = 0 },
+  strict_slo = { "boolean" },
+  percentiles = { "table" },
+}
+
+--- How to measure: percentile rule, window, interval of rates (spec/report.md §2, §3).
+function M.measure(sim, options)
+  options = check.options("sim:measure", options, MEASURE)
+  for i, p in ipairs(options.percentiles or {}) do
+    check.value(("sim:measure.percentiles[%d]"):format(i), p, { "number", min = 0, max = 100 })
+  end
+  sim:measure_(options)
+end
+
+return M

@@ -1,0 +1,276 @@
+/* l_plays.c - recorded agent runs: aisim.plays(path), plays:each(), plays:filter(fn)
+ * (spec/lua-api.md §5).
+ *
+ * The corpus stays in C and is read-only; a play that a script looks at is copied into a table. A
+ * selection is a corpus of its own that borrows the plays of its base, with ordinals and digest of
+ * its own. Simulations hold a reference, because they may outlive the Lua object. */
+#include "lua/l_plays.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+
+/* ---- shared ownership ---------------------------------------------------------------------- */
+
+void aisim_l_corpus_hold(aisim_l_corpus *corpus)
+{
+    corpus->references++;
+}
+
+void aisim_l_corpus_release(aisim_l_corpus *corpus)
+{
+    if (corpus == NULL || --corpus->references > 0) {
+        return;
+    }
+    if (corpus->base != NULL) {
+        aisim_free(corpus->corpus->plays);
+        aisim_free(corpus->corpus);
+        aisim_l_corpus_release(corpus->base);
+    } else {
+        aisim_corpus_free(corpus->corpus);
+    }
+    aisim_free(corpus);
+}
+
+static aisim_l_corpus **push_plays(lua_State *L)
+{
+    aisim_l_corpus **slot = lua_newuserdatauv(L, sizeof(aisim_l_corpus *), 0);
+    *slot = aisim_alloc_zero(1, sizeof **slot);
+    (*slot)->references = 1;
+    luaL_setmetatable(L, AISIM_L_PLAYS);
+    return slot;
+}
+
+aisim_l_corpus *aisim_l_check_plays(lua_State *L, int index)
+{
+    aisim_l_corpus **slot = luaL_checkudata(L, index, AISIM_L_PLAYS);
+    return *slot;
+}
+
+static int plays_gc(lua_State *L)
+{
+    aisim_l_corpus **slot = luaL_checkudata(L, 1, AISIM_L_PLAYS);
+    aisim_l_corpus_release(*slot);
+    *slot = NULL;
+    return 0;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* core.plays(list of paths, basis, align_inputs) */
+static int l_plays(lua_State *L)
+{
+    static const char *const bases[] = {"auto", "absolute", "relative", NULL};
+    static const char *const aligns[] = {"false", "floor", "ceil", NULL};
+    luaL_checktype(L, 1, LUA_TTABLE);
+    const aisim_corpus_options options = {
+        (aisim_timestamp_basis)luaL_checkoption(L, 2, "auto", bases),
+        (aisim_align_inputs)luaL_checkoption(L, 3, "false", aligns)};
+    uint32_t n = (uint32_t)lua_rawlen(L, 1);
+    const char **paths = lua_newuserdatauv(L, (n + 1) * sizeof *paths, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 1, (lua_Integer)i + 1);
+        paths[i] = luaL_checkstring(L, -1);
+        lua_pop(L, 1); /* the list keeps it */
+    }
+    aisim_l_corpus **slot = push_plays(L);
+    aisim_error err = {0};
+    (*slot)->corpus = aisim_corpus_new(&options);
+    if (aisim_corpus_add_paths((*slot)->corpus, paths, n, &err) != AISIM_OK ||
+        aisim_corpus_finish((*slot)->corpus, &err) != AISIM_OK) {
+        return aisim_l_raise(L, &err);
+    }
+    return 1;
+}
+
+/* ---- looking ------------------------------------------------------------------------------- */
+
+static void set_integer(lua_State *L, const char *key, lua_Integer value)
+{
+    lua_pushinteger(L, value);
+    lua_setfield(L, -2, key);
+}
+
+static void push_edges(lua_State *L, const aisim_play *play, const aisim_play_request *r)
+{
+    lua_createtable(L, (int)r->in_edges, 0);
+    for (uint32_t i = 0; i < r->in_edges; i++) {
+        const aisim_play_edge *edge = &play->edges[r->in_first + i];
+        lua_createtable(L, 0, 4);
+        set_integer(L, "source", (lua_Integer)edge->source + 1);
+        lua_pushstring(L, edge->trigger == AISIM_TRIGGER_DISPATCH ? "dispatch" : "completion");
+        lua_setfield(L, -2, "trigger");
+        lua_pushstring(L, aisim_play_relation_name((aisim_play_relation)edge->relation));
+        lua_setfield(L, -2, "relation");
+        aisim_l_push_ms(L, edge->delay_ns);
+        lua_setfield(L, -2, "delay_ms");
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+static void push_request(lua_State *L, const aisim_play *play, uint32_t i)
+{
+    const aisim_play_request *r = &play->requests[i];
+    lua_createtable(L, 0, 8);
+    set_integer(L, "input_tokens", r->input_tokens);
+    set_integer(L, "output_tokens", r->output_tokens);
+    set_integer(L, "conversation", (lua_Integer)r->conversation + 1);
+    set_integer(L, "blocks", aisim_play_known_blocks(play, i));
+    aisim_l_push_ms(L, r->start_ns - play->first_start_ns);
+    lua_setfield(L, -2, "start_ms");
+    aisim_l_push_ms(L, r->end_ns - play->first_start_ns);
+    lua_setfield(L, -2, "end_ms");
+    lua_pushstring(L, play->models[r->model]);
+    lua_setfield(L, -2, "model");
+    push_edges(L, play, r);
+    lua_setfield(L, -2, "after");
+}
+
+static void push_play(lua_State *L, const aisim_play *play)
+{
+    lua_createtable(L, 0, 5);
+    lua_pushstring(L, play->id);
+    lua_setfield(L, -2, "id");
+    set_integer(L, "ordinal", play->ordinal);
+    set_integer(L, "block_size", play->block_size);
+    set_integer(L, "conversations", play->n_conversations);
+    lua_createtable(L, (int)play->n_requests, 0);
+    for (uint32_t i = 0; i < play->n_requests; i++) {
+        push_request(L, play, i);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    lua_setfield(L, -2, "requests");
+}
+
+static int each_next(lua_State *L)
+{
+    aisim_l_corpus *plays = aisim_l_check_plays(L, lua_upvalueindex(1));
+    lua_Integer i = lua_tointeger(L, lua_upvalueindex(2));
+    if (i >= (lua_Integer)plays->corpus->n_plays) {
+        return 0;
+    }
+    lua_pushinteger(L, i + 1);
+    lua_replace(L, lua_upvalueindex(2));
+    push_play(L, &plays->corpus->plays[i]);
+    return 1;
+}
+
+/* for play in plays:each() do … end */
+static int plays_each(lua_State *L)
+{
+    aisim_l_check_plays(L, 1);
+    lua_settop(L, 1);
+    lua_pushinteger(L, 0);
+    lua_pushcclosure(L, each_next, 2);
+    return 1;
+}
+
+/* plays:filter(fn) -> the plays for which fn(play) is true */
+static int plays_filter(lua_State *L)
+{
+    aisim_l_corpus *plays = aisim_l_check_plays(L, 1);
+    if (lua_type(L, 2) != LUA_TFUNCTION) {
+        return aisim_l_fail(L, "plays:filter: function expected, got %s", luaL_typename(L, 2));
+    }
+    const aisim_corpus *all = plays->corpus;
+    bool *chosen = lua_newuserdatauv(L, all->n_plays * sizeof *chosen + 1, 0);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < all->n_plays; i++) {
+        lua_pushvalue(L, 2);
+        push_play(L, &all->plays[i]);
+        lua_call(L, 1, 1);
+        chosen[i] = lua_toboolean(L, -1);
+        n += chosen[i];
+        lua_pop(L, 1);
+    }
+    if (n == 0) {
+        return aisim_l_fail(L, "plays:filter: no play is left of %d", (int)all->n_plays);
+    }
+    aisim_l_corpus **slot = push_plays(L);
+    aisim_corpus *part = aisim_alloc_zero(1, sizeof *part);
+    *part = *all;
+    part->plays = aisim_alloc(n, sizeof *part->plays);
+    part->n_plays = 0;
+    for (uint32_t i = 0; i < all->n_plays; i++) {
+        if (chosen[i]) {
+            part->plays[part->n_plays] = all->plays[i];
+            part->plays[part->n_plays].ordinal = part->n_plays;
+            part->n_plays++;
+            part->digest = aisim_mix64(part->digest ^ i);
+        }
+    }
+    (*slot)->corpus = part;
+    (*slot)->base = plays;
+    aisim_l_corpus_hold(plays);
+    return 1;
+}
+
+static int plays_len(lua_State *L)
+{
+    lua_pushinteger(L, aisim_l_check_plays(L, 1)->corpus->n_plays);
+    return 1;
+}
+
+/* plays[i], plays.block_size, plays.requests */
+static int plays_index(lua_State *L)
+{
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) == LUA_TFUNCTION) {
+        return 1;
+    }
+    const aisim_corpus *corpus = aisim_l_check_plays(L, 1)->corpus;
+    if (lua_isinteger(L, 2)) {
+        lua_Integer i = lua_tointeger(L, 2);
+        if (i < 1 || i > (lua_Integer)corpus->n_plays) {
+            return 0;
+        }
+        push_play(L, &corpus->plays[i - 1]);
+        return 1;
+    }
+    const char *key = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "";
+    if (strcmp(key, "block_size") == 0) {
+        lua_pushinteger(L, corpus->block_size);
+    } else if (strcmp(key, "requests") == 0) {
+        lua_Integer n = 0;
+        for (uint32_t i = 0; i < corpus->n_plays; i++) {
+            n += corpus->plays[i].n_requests;
+        }
+        lua_pushinteger(L, n);
+    } else if (strcmp(key, "nested_timestamp_basis") == 0) {
+        lua_pushstring(L, corpus->basis == AISIM_BASIS_RELATIVE ? "relative" : "absolute");
+    } else {
+        return aisim_l_unknown_field(L, lua_upvalueindex(1), "plays");
+    }
+    return 1;
+}
+
+static int plays_tostring(lua_State *L)
+{
+    lua_pushfstring(L, "%d plays", (int)aisim_l_check_plays(L, 1)->corpus->n_plays);
+    return 1;
+}
+
+void aisim_l_plays_register(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"plays", l_plays}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"each", plays_each}, {"filter", plays_filter}, {NULL, NULL}};
+    static const aisim_l_class class_ = {AISIM_L_PLAYS, methods,        plays_index,
+                                         NULL,          plays_tostring, plays_gc};
+    luaL_setfuncs(L, functions, 0);
+    aisim_l_class_register(L, &class_);
+    luaL_getmetatable(L, AISIM_L_PLAYS);
+    lua_pushcfunction(L, plays_len);
+    lua_setfield(L, -2, "__len");
+    lua_pop(L, 1);
+    lua_getfield(L, -1, "methods");
+    lua_getfield(L, -1, AISIM_L_PLAYS);
+    static const char *const fields[] = {"block_size", "requests", "nested_timestamp_basis"};
+    for (int i = 0; i < 3; i++) {
+        lua_pushboolean(L, 1);
+        lua_setfield(L, -2, fields[i]);
+    }
+    lua_pop(L, 2);
+}
