@@ -181,8 +181,20 @@ static void make_config(maker *m)
         s->prefill_schedule_interval = between(m, 1, 5);
     }
     m->handoff = with(m, COMPARE_WITH_handoff, 20);
+    if (with(m, COMPARE_WITH_pipelined, 10)) {
+        s->overlap = AISIM_OVERLAP_PIPELINED;
+    } else if (with(m, COMPARE_WITH_async, 10)) {
+        s->overlap = AISIM_OVERLAP_ASYNC;
+    }
     make_state(m);
-    make_speculation(m);
+    if (s->overlap == AISIM_OVERLAP_NONE) {
+        make_speculation(m);
+    } else {
+        m->handoff = false; /* a plan in vain between two passes: no rule says when to retry */
+    }
+    if (config->kv.state_mode == AISIM_STATE_NONE && with(m, COMPARE_WITH_connector, 5)) {
+        m->c->connector = between(m, 1, 12);
+    }
 }
 
 /* ---- content --------------------------------------------------------------------------------- */
@@ -314,6 +326,10 @@ static void make_life(maker *m, compare_request *r)
     }
     r->priority = (int32_t)below(m, 4) - 1;
     r->no_read = with(m, COMPARE_WITH_no_read, 8);
+    if (with(m, COMPARE_WITH_second_queue, 3)) {
+        r->role = COMPARE_BLOCKED;
+        r->hand = below(m, 8);
+    }
     if (m->handoff && chance(m, 30)) {
         r->role = chance(m, 50) ? COMPARE_SOURCE : COMPARE_DESTINATION;
         r->hand = below(m, 8);
@@ -413,6 +429,11 @@ static void make_events(maker *m)
             aisim_array_push(&c->reset, between(m, 1, 60));
         }
     }
+    if (with(m, COMPARE_WITH_flush, 8)) {
+        for (uint32_t n = between(m, 1, 3); n > 0; n--) {
+            aisim_array_push(&c->flush, between(m, 1, 40));
+        }
+    }
     if (with(m, COMPARE_WITH_budget, 15)) {
         for (uint32_t n = between(m, 1, 4); n > 0; n--) {
             compare_budget change = {between(m, 1, 60), make_budget(m)};
@@ -448,6 +469,7 @@ compare_case *compare_copy(const compare_case *from)
     compare_case *c = aisim_alloc_zero(1, sizeof *c);
     c->config = from->config;
     c->waves = from->waves;
+    c->connector = from->connector;
     for (uint32_t i = 0; i < from->requests.len; i++) {
         compare_request r = from->requests.data[i];
         r.prompt = r.planned = (compare_tokens){0};
@@ -460,6 +482,9 @@ compare_case *compare_copy(const compare_case *from)
     }
     for (uint32_t i = 0; i < from->reset.len; i++) {
         aisim_array_push(&c->reset, from->reset.data[i]);
+    }
+    for (uint32_t i = 0; i < from->flush.len; i++) {
+        aisim_array_push(&c->flush, from->flush.data[i]);
     }
     for (uint32_t i = 0; i < from->budgets.len; i++) {
         aisim_array_push(&c->budgets, from->budgets.data[i]);
@@ -479,6 +504,7 @@ void compare_free(compare_case *c)
     aisim_array_free(&c->requests);
     aisim_array_free(&c->defer);
     aisim_array_free(&c->reset);
+    aisim_array_free(&c->flush);
     aisim_array_free(&c->budgets);
     aisim_free(c);
 }
