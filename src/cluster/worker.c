@@ -83,8 +83,8 @@ static aisim_pass_items collect_items(aisim_worker *worker, const aisim_rank *ra
             aisim_array_push(&worker->chunk_len, p->tokens);
             aisim_array_push(&worker->chunk_start, p->before);
         }
-        bool verifies = burst && p->verified > 0 && (p->prefill || p->tokens == 0);
-        if (ran && ((!p->prefill && p->tokens > 0) || verifies)) {
+        bool verifies = burst && p->verified > 0 && p->prefill;
+        if (ran && ((!p->prefill && !p->idle) || verifies)) {
             aisim_array_push(&worker->context, p->known);
         }
     }

@@ -322,7 +322,8 @@ static outcome plan_head(aisim_rank *rank, uint32_t slot)
     }
     aisim_head_hit hit = lookup(rank, slot, r);
     if (rank->connector_tokens > 0) {
-        hit.external = aisim_min_u32(rank->connector_tokens, aisim_known(r) - 1 - hit.tokens);
+        uint32_t rest = aisim_known(r) - hit.tokens; /* the last token is computed here */
+        hit.external = aisim_min_u32(rank->connector_tokens, rest > 0 ? rest - 1 : 0);
     }
     return hit.same_pass ? STOP : admit_with_hit(rank, slot, &hit);
 }

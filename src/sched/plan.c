@@ -67,8 +67,8 @@ bool aisim_rank_fits_alone(const aisim_rank *rank, const aisim_request *r, uint3
 void aisim_rank_shape_entry(aisim_rank *rank, const aisim_plan_entry *entry, int sign)
 {
     aisim_pass_shape *shape = &aisim_rank_current(rank)->shape;
-    if (entry->tokens == 0) {
-        return; /* E-T2, E-F1: all of it was cached and no token is wanted, so no work at all */
+    if (entry->idle) {
+        return;
     }
     uint64_t step = (uint64_t)(int64_t)sign; /* wraps back on undo */
     if (entry->prefill) {                    /* E-O4: prompt chunks and resumed contexts */
@@ -110,6 +110,7 @@ aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from
                               .published_before = r->lease.published,
                               .drafts = (uint8_t)(end > goal ? end - goal : 0),
                               .samples = end >= goal,
+                              .idle = d == 0 && aisim_rank_output_left(rank, r) == 0,
                               .prefill =
                                   from < r->prompt_tokens || (r->flags & AISIM_REQF_RESUMED) != 0};
     entry.verified = entry.drafts;

@@ -37,6 +37,7 @@ typedef struct aisim_plan_entry {
     bool admitted;
     bool samples; /* C reaches L: a token comes out */
     bool prefill; /* prompt tokens or a resumed context: prefill work (E-O4) */
+    bool idle;    /* E-T2, E-F1: all was cached and no token is wanted, so no work at all */
     bool undone;  /* E-V3 */
     bool lost;    /* E-M1: its decode did not run */
 } aisim_plan_entry;

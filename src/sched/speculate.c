@@ -119,9 +119,7 @@ void aisim_rank_burst_reserve(aisim_rank *rank)
             aisim_lease_reserve_opaque(&rank->pool, &r->lease, (uint32_t)(goal - owned));
         }
         p->verified = (uint8_t)rank->config.speculation.depth;
-        if (p->prefill ||
-            p->tokens ==
-                0) { /* speculation removes "the first token comes with the prefill" (E-O4) */
+        if (p->prefill) { /* speculation removes "the first token comes with the prefill" (E-O4) */
             batch->shape.n_decode++;
             batch->shape.context_tokens += aisim_known(r);
         }

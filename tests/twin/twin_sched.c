@@ -463,7 +463,8 @@ static outcome try_head(twin *t, twin_request *r)
     twin_hit hit;
     twin_lookup(t, r, &hit); /* E-P10 */
     if (t->external > 0) {
-        hit.external = twin_min(t->external, r->tokens.len - 1 - hit.tokens);
+        uint32_t rest = r->tokens.len - hit.tokens;
+        hit.external = twin_min(t->external, rest > 0 ? rest - 1 : 0);
     }
     outcome result = STOP;
     if (!hit.same_pass) {
