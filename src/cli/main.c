@@ -44,7 +44,7 @@ static volatile int interrupt_signal; /* 0 = none; polled by the engine */
 static volatile sig_atomic_t polling; /* a run looks at interrupt_signal */
 static lua_State *signal_state;
 
-/* ---- signals ------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 /* Raises in script code only: the library, message handlers included, goes on undisturbed, and a
  * pcall in the script gains nothing, because its next instruction raises again. */
@@ -84,7 +84,7 @@ static void catch_signals(lua_State *L)
     }
 }
 
-/* ---- module aisim.host --------------------------------------------------------------------- */
+/* ---- module aisim.host ----------------------------------------------------------------------- */
 
 /** clock() -> seconds of a clock that never goes back. For wall.json and the progress line only. */
 static int host_clock(lua_State *L)
@@ -199,7 +199,7 @@ static int open_host(lua_State *L)
     return 1;
 }
 
-/* ---- finding modules ----------------------------------------------------------------------- */
+/* ---- finding modules ------------------------------------------------------------------------- */
 
 /** Loads folder/name.lua or folder/name/init.lua. @return LUA_OK, an error, or -1: no such file. */
 static int load_from_folder(lua_State *L, const char *folder, const char *module)
@@ -281,7 +281,7 @@ static void install_searcher(lua_State *L)
     lua_pop(L, 2);
 }
 
-/* ---- start --------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 /** require "aisim.cli"(arguments) -> exit status */
 static int start(lua_State *L)

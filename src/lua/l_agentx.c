@@ -32,7 +32,7 @@ void aisim_l_replays_free(aisim_l_sim *s)
     }
 }
 
-/* ---- options ------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool get(lua_State *L, int table, const char *key)
 {
@@ -166,7 +166,7 @@ static int sim_agentx(lua_State *L)
     return 1;
 }
 
-/* ---- accounting ---------------------------------------------------------------------------- */
+/* ---- accounting ------------------------------------------------------------------------------ */
 
 static void set_time(lua_State *L, const char *key, int64_t t_ns)
 {

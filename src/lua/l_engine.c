@@ -19,7 +19,7 @@
 #include "lua/l_timing.h"
 #include "lua/l_value.h"
 
-/* ---- reading the resolved tree ------------------------------------------------------------- */
+/* ---- reading the resolved tree --------------------------------------------------------------- */
 
 static const aisim_value *at(const aisim_value *tree, const char *path)
 {
@@ -50,7 +50,7 @@ static bool is_at(const aisim_value *tree, const char *path, const char *word)
     return text != NULL && strcmp(text, word) == 0;
 }
 
-/* ---- --set flags --------------------------------------------------------------------------- */
+/* ---- --set flags ----------------------------------------------------------------------------- */
 
 /* The part of "engine.workers.<role>.KEY" or "engine.KEY" below this pool's table, or NULL. */
 static const char *below_pool(const char *path, const char *role)
@@ -115,7 +115,7 @@ static void apply_overrides(lua_State *L, aisim_l_sim *s, const char *role, aisi
     lua_pop(L, 1);
 }
 
-/* ---- catalogue ----------------------------------------------------------------------------- */
+/* ---- catalogue ------------------------------------------------------------------------------- */
 
 /* Calls catalogue.<what>(name or table); leaves the descriptor table on the stack. */
 static void push_descriptor(lua_State *L, const char *what, const aisim_value *value)
@@ -153,7 +153,7 @@ static aisim_l_machine *push_machine(lua_State *L, const aisim_value *tree)
     return machine;
 }
 
-/* ---- timing -------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 static void read_fixes(const aisim_value *tree, aisim_l_timing_spec *spec)
 {
@@ -218,7 +218,7 @@ static aisim_timing **push_timing(lua_State *L, const aisim_value *tree,
     return slot;
 }
 
-/* ---- the pool ------------------------------------------------------------------------------ */
+/* ---- the pool -------------------------------------------------------------------------------- */
 
 static void read_rank(lua_State *L, const aisim_l_sim *s, const char *role, const aisim_value *tree,
                       const aisim_l_machine *machine, const char *name, aisim_rank_config *rank)

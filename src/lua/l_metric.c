@@ -141,7 +141,7 @@ static int metric_tostring(lua_State *L)
     return 1;
 }
 
-/* ---- declaration --------------------------------------------------------------------------- */
+/* ---- declaration ----------------------------------------------------------------------------- */
 
 void aisim_l_metric_attach(lua_State *L, aisim_l_metrics *m, aisim_l_declared *d)
 {

@@ -61,7 +61,7 @@ static uint32_t check_handle(lua_State *L, const char *class_, aisim_l_sim **s)
     return handle->index;
 }
 
-/* ---- figures ------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 typedef struct l_sums {
     lua_Integer waiting, running, active_requests, active_prefill_tokens, active_blocks;
@@ -116,7 +116,7 @@ static const char *const figure_names[] = {
     "active_blocks", "kv_used", "kv_cached",       "kv_total",
     "host_used",     NULL};
 
-/* ---- workers ------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 void aisim_l_push_worker(lua_State *L, aisim_l_sim *s, uint32_t worker)
 {
@@ -226,7 +226,7 @@ static int worker_tostring(lua_State *L)
     return 1;
 }
 
-/* ---- pools --------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 uint32_t aisim_l_check_pool(lua_State *L, aisim_l_sim *s, int index)
 {

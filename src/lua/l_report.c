@@ -18,7 +18,7 @@
 
 enum { KEPT_RECORDS = 100000 }; /* unless the run says otherwise: some 60 MB */
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 aisim_l_metrics *aisim_l_metrics_of(aisim_l_sim *s)
 {
@@ -172,7 +172,7 @@ aisim_l_metrics *aisim_l_check_built(lua_State *L, aisim_l_sim **out)
     return s->metrics;
 }
 
-/* ---- settings ------------------------------------------------------------------------------ */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 static double bound(lua_State *L, int table, const char *key)
 {
@@ -249,7 +249,7 @@ static int sim_keep_requests(lua_State *L)
     return 0;
 }
 
-/* ---- results ------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void add_leaf(void *context, const char *name, const aisim_result *leaf)
 {

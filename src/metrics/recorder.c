@@ -14,7 +14,7 @@
 
 enum { FOLD_LEVELS = 8192, MAX_COMPLETION_WINDOWS = 1 << 24, MAX_LANES = 1 << 20 };
 
-/* ---- cohort --------------------------------------------------------------------------------- */
+/* ---- cohort ---------------------------------------------------------------------------------- */
 
 static bool has_window(const aisim_recorder *recorder)
 {
@@ -85,7 +85,7 @@ static void use_class(aisim_recorder *recorder, uint16_t class_id)
     }
 }
 
-/* ---- requests ------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void on_arrive(aisim_recorder *recorder, const aisim_request *request)
 {
@@ -234,7 +234,7 @@ static void on_over(aisim_recorder *recorder, const aisim_request *request, aisi
     }
 }
 
-/* ---- passes --------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 /* Passes of the preparation, and those outside of the window, are in no figure. */
 static bool pass_counts(const aisim_recorder *recorder, int64_t t_ns)
@@ -307,7 +307,7 @@ static void on_verify(aisim_recorder *recorder, const aisim_event *event)
     }
 }
 
-/* ---- phases, workers, plays ----------------------------------------------------------------- */
+/* ---- phases, workers, plays ------------------------------------------------------------------ */
 
 /* What passes and transfers of the preparation have left behind. */
 static void forget_passes(aisim_recorder *recorder)
@@ -416,7 +416,7 @@ static void on_preempt(aisim_recorder *recorder, const aisim_event *event)
     }
 }
 
-/* ---- the observer --------------------------------------------------------------------------- */
+/* ---- the observer ---------------------------------------------------------------------------- */
 
 void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
 {

@@ -129,8 +129,7 @@ void aisim_rank_leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
     finish(rank, slot, end_of(r), end_ns);
 }
 
-/* ---- tokens
- * ------------------------------------------------------------------------------------------ */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 /* Books the gap to the previous token: most requests share one value per pass. */
 static void gap(aisim_rank *rank, const aisim_request *r, int64_t end_ns, aisim_pass_facts *facts)
@@ -323,8 +322,7 @@ static void deliver(aisim_rank *rank, const aisim_batch *batch, int64_t end_ns,
     }
 }
 
-/* ---- facts of the pass
- * --------------------------------------------------------------------------------- */
+/* ---- facts of the pass ----------------------------------------------------------------------- */
 
 static void count_entry(aisim_rank *rank, const aisim_plan_entry *p, aisim_pass_facts *facts)
 {

@@ -166,8 +166,7 @@ static void take_due(aisim_rank *rank)
     cruise->due.len = n;
 }
 
-/* ---- joining and leaving
- * -------------------------------------------------------------------------- */
+/* ---- joining and leaving --------------------------------------------------------------------- */
 
 static bool possible(const aisim_rank *rank)
 {
@@ -277,8 +276,7 @@ void aisim_cruise_dissolve(aisim_rank *rank)
     }
 }
 
-/* ---- a pass
- * ------------------------------------------------------------------------------------------ */
+/* ---- a pass ---------------------------------------------------------------------------------- */
 
 /* What the due cruisers take, all together, if each fits alone. UINT64_MAX: one does not. */
 static uint64_t due_blocks(const aisim_rank *rank)

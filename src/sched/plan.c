@@ -4,8 +4,7 @@
 
 #include "sched/split.h"
 
-/* ---- shares
- * ---------------------------------------------------------------------------------------- */
+/* ---- shares ---------------------------------------------------------------------------------- */
 
 static uint32_t threshold(const aisim_rank *rank)
 {
@@ -61,8 +60,7 @@ bool aisim_rank_fits_alone(const aisim_rank *rank, const aisim_request *r, uint3
     return blocks + state_blocks <= rank->pool.blocks;
 }
 
-/* ---- booking
- * ----------------------------------------------------------------------------------------- */
+/* ---- booking --------------------------------------------------------------------------------- */
 
 void aisim_rank_shape_entry(aisim_rank *rank, const aisim_plan_entry *entry, int sign)
 {
@@ -150,8 +148,7 @@ void aisim_rank_decide_reject(aisim_rank *rank, uint32_t slot, aisim_end_reason 
     r->state = AISIM_REQ_DONE; /* in no queue any more; its end becomes visible at the pass end */
 }
 
-/* ---- step 1: running requests
- * ------------------------------------------------------------------------- */
+/* ---- step 1: running requests ---------------------------------------------------------------- */
 
 static bool rejects(const aisim_rank *rank)
 {
@@ -277,8 +274,7 @@ static void plan_running(aisim_rank *rank)
     }
 }
 
-/* ---- the pass
- * ------------------------------------------------------------------------------------------ */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static uint32_t take_batch(aisim_rank *rank)
 {

@@ -186,8 +186,7 @@ bool aisim_rank_has_decode(const aisim_rank *rank);
 /** Remaining output budget of E-O2. */
 uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r);
 
-/* ---- queue of what cannot be scheduled yet, hand-off (§15)
- * ---------------------------------------------- */
+/* ---- queue of what cannot be scheduled yet, hand-off (§15) ----------------------------------- */
 
 /** A request joins the second queue until aisim_rank_unblock. */
 void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot);

@@ -4,8 +4,7 @@
 
 #include "sim/sim_internal.h"
 
-/* ---- creation
- * --------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 aisim_status aisim_sim_submit(aisim_sim *sim, const aisim_submit *submit, aisim_handle *out,
                               aisim_error *err)
@@ -76,8 +75,7 @@ aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request
     return (aisim_handle){aisim_requests_slot(request), request->generation};
 }
 
-/* ---- the end
- * ------------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void sim_uncount_prefill(aisim_sim *sim, uint32_t slot)
 {
@@ -147,8 +145,7 @@ void sim_end(aisim_sim *sim, uint32_t slot, aisim_end_reason reason, aisim_where
     sim_ended(sim, slot);
 }
 
-/* ---- arrival and routing
- * -------------------------------------------------------------------------------- */
+/* ---- arrival and routing --------------------------------------------------------------------- */
 
 static void look(const void *host, uint32_t rank, aisim_rank_view *out)
 {

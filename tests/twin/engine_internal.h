@@ -52,4 +52,16 @@ struct twin {
     bool given;                   /* results came from the caller */
 };
 
+/** Serial of a request of the rank. */
+static inline uint32_t serial_of(const twin *t, const aisim_request *r)
+{
+    (void)t;
+    return (uint32_t)r->cookie;
+}
+
+/** Brings a row up to date with its live request. */
+void engine_refresh(twin *t, uint32_t serial);
+/** Reads what the pool has logged since the last time into the record. */
+void engine_read_log(twin *t);
+
 #endif
