@@ -396,6 +396,7 @@ function Sim:autoscale(options) end
 ---@field profile? { duration_seconds?: number, response_grace_seconds?: number, cancel_drain_seconds?: number, tree_idle_cap_seconds?: number, global_idle_cap_seconds?: number }
 ---@field speedup? number
 ---@field authored_gate? boolean
+---@field once? boolean   every source play at most once; the run ends with the last one
 ---@field cache_identity? "isolated"|"after_system"
 ---@field on_error? "fail_play"|"continue"
 ---@field preset? "agentx-v1"|"agentx-harness"|"agentx-fast"

@@ -134,6 +134,7 @@ static void read_config(lua_State *L, int table, aisim_agentx_config *config)
     read_profile(L, table, &config->profile);
     get_number(L, table, "speedup", &config->speedup);
     get_flag(L, table, "authored_gate", &config->authored_gate);
+    get_flag(L, table, "once", &config->once);
     config->cache_identity = (aisim_cache_identity)get_word(
         L, table, "cache_identity", "after_system", (int)config->cache_identity);
     config->on_error =

@@ -32,15 +32,30 @@ local function synthetic(prediction, traffic)
   return LOADS[traffic.load.type](traffic.load, common)
 end
 
+--- No profile: every play once, without idle guards, until the last one is done.
+local ONCE <const> = { duration_seconds = 1e9, tree_idle_cap_seconds = 1e9, global_idle_cap_seconds = 1e9 }
+
 --- Recorded plays: the keys of aisim.agentx are those of the file without "agentic_".
 local function plays(traffic)
-  local options = { plays = traffic.source.paths, align_inputs = traffic.source.align_inputs,
-    nested_timestamp_basis = traffic.source.nested_timestamp_basis }
-  for key, value in pairs(traffic.load) do
+  local source, load, options = traffic.source, traffic.load, {}
+  for key, value in pairs(load) do
     local name = key:match("^agentic_(.+)$")
-    if name then options[name] = value end
+    if name and name ~= "snapshot" then options[name] = value end
   end
-  options.speedup = traffic.load.speedup
+  options.plays = aisim.plays {
+    path = source.paths, align_inputs = source.align_inputs,
+    nested_timestamp_basis = source.nested_timestamp_basis,
+  }
+  options.speedup = load.speedup
+  options.once = options.profile == nil
+  options.profile = options.profile or ONCE
+  options.lanes = options.lanes or math.min(load.concurrency or #options.plays, #options.plays)
+  local snapshot = load.agentic_snapshot
+  if snapshot then
+    options.seed, options.u = snapshot.seed, snapshot.u
+  else
+    options.t_star = { 0, 0 } -- from the first turn
+  end
   return aisim.agentx(options)
 end
 
