@@ -26,7 +26,7 @@ typedef struct l_functions {
     int machine;               /* refs */
 } l_functions;
 
-/* ---- Lua functions as a model -------------------------------------------------------------- */
+/* ---- Lua functions as a model ---------------------------------------------------------------- */
 
 static aisim_status bad_result(l_functions *f, const aisim_pass_shape *shape, int fn,
                                aisim_error *err)

@@ -60,10 +60,14 @@ function M.engine_flags(sets)
   return list
 end
 
+--- Degrees behind tensor, as the line shows them.
+local SHORT <const> = { { "pipeline", "pp" }, { "attention_data", "dp" }, { "moe_tensor", "moe tp" },
+  { "moe_expert", "ep" } }
+
 local function line_of(engine)
   local split = engine.parallelism or {}
   local parts = { ("tp %d"):format(split.tensor or 1) }
-  for _, item in ipairs { { "pipeline", "pp" }, { "attention_data", "dp" }, { "moe_tensor", "moe tp" }, { "moe_expert", "ep" } } do
+  for _, item in ipairs(SHORT) do
     if (split[item[1]] or 1) > 1 then parts[#parts + 1] = ("%s %d"):format(item[2], split[item[1]]) end
   end
   local function name(value) return type(value) == "table" and (value.name or "a descriptor") or value end
