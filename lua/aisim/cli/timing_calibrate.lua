@@ -111,7 +111,8 @@ local function leave_out(args)
     for i, group in ipairs(groups) do
       local c, t = statistics.summary(group.calibrated), statistics.summary(group.tables)
       list[i] = json.object { "operation", group.family, "catalogue", group.own, "n", c.n, "median", c.median,
-        "p90", c.p90, "p95", c.p95, "worst", c.worst, "tables_median", t.median, "tables_p95", t.p95, "tables_worst", t.worst }
+        "p90", c.p90, "p95", c.p95, "worst", c.worst, "tables_median", t.median, "tables_p95", t.p95,
+        "tables_worst", t.worst }
     end
     return json.encode(json.object { "withheld_percent", share, "errors", list })
   end
