@@ -351,7 +351,7 @@ static void read_block(twin *t, const aisim_kv_log_entry *e, uint32_t block, uin
 }
 
 /* Reads what the pool has logged since the last time. */
-static void read_log(twin *t)
+void engine_read_log(twin *t)
 {
     aisim_block_pool *pool = &t->rank.pool;
     uint32_t event = AISIM_NONE;
@@ -402,7 +402,7 @@ bool twin_cancel(twin *t, uint32_t id)
         r->end = AISIM_END_CANCELLED;
     }
     aisim_rank_cancel(&t->rank, slot);
-    read_log(t);
+    engine_read_log(t);
     on_ended(t, slot);
     return true;
 }
@@ -430,7 +430,7 @@ bool twin_reserve(twin *t, const twin_submit_args *args)
         t->rows.len--;
         return false;
     }
-    read_log(t);
+    engine_read_log(t);
     return true;
 }
 
@@ -438,7 +438,7 @@ bool twin_activate(twin *t, uint32_t id)
 {
     uint32_t slot = live_slot(t, id);
     bool done = slot != AISIM_NONE && aisim_rank_activate(&t->rank, slot);
-    read_log(t);
+    engine_read_log(t);
     return done;
 }
 
@@ -448,7 +448,7 @@ bool twin_release_source(twin *t, uint32_t id)
     if (slot == AISIM_NONE || !aisim_rank_release_source(&t->rank, slot)) {
         return false;
     }
-    read_log(t);
+    engine_read_log(t);
     on_ended(t, slot);
     return true;
 }
@@ -536,7 +536,7 @@ uint32_t twin_plan(twin *t, bool defer_prefill)
         read_items(t, aisim_rank_batch(&t->rank, batch));
         read_decisions(t, aisim_rank_batch(&t->rank, batch));
     }
-    read_log(t);
+    engine_read_log(t);
     return t->record.batch;
 }
 
@@ -547,7 +547,7 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
     t->finished.len = t->emitted.len = 0;
     t->now_ns++;
     if (batch == AISIM_NONE) {
-        read_log(t);
+        engine_read_log(t);
         return;
     }
     aisim_result *own = aisim_alloc(n + 1, sizeof *own);
@@ -559,7 +559,7 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
         }
     }
     aisim_rank_complete(&t->rank, batch, t->now_ns, results == NULL ? NULL : own, n);
-    read_log(t);
+    engine_read_log(t);
     aisim_free(own);
 }
 
@@ -688,7 +688,7 @@ bool twin_reset(twin *t, bool force)
     bool done = aisim_rank_reset(&t->rank, force);
     t->preemptions += running - t->rank.running.len;
     uint32_t evicted = t->evicted.len;
-    read_log(t);
+    engine_read_log(t);
     t->evicted.len = evicted; /* emptied, not evicted (E-B8) */
     return done;
 }

@@ -50,4 +50,7 @@ struct twin {
     bool given;                  /* results came from the caller */
 };
 
+/** Takes over what the pool has logged since the last time. */
+void engine_read_log(twin *t);
+
 #endif
