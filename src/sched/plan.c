@@ -4,8 +4,7 @@
 
 #include "sched/split.h"
 
-/* ---- shares
- * ---------------------------------------------------------------------------------------- */
+/* ---- shares ---------------------------------------------------------------------------------- */
 
 static uint32_t threshold(const aisim_rank *rank)
 {
@@ -61,8 +60,7 @@ bool aisim_rank_fits_alone(const aisim_rank *rank, const aisim_request *r, uint3
     return blocks + state_blocks <= rank->pool.blocks;
 }
 
-/* ---- booking
- * ----------------------------------------------------------------------------------------- */
+/* ---- booking --------------------------------------------------------------------------------- */
 
 void aisim_rank_shape_entry(aisim_rank *rank, const aisim_plan_entry *entry, int sign)
 {
@@ -150,8 +148,7 @@ void aisim_rank_decide_reject(aisim_rank *rank, uint32_t slot, aisim_end_reason 
     r->state = AISIM_REQ_DONE; /* in no queue any more; its end becomes visible at the pass end */
 }
 
-/* ---- step 1: running requests
- * ------------------------------------------------------------------------- */
+/* ---- step 1: running requests ---------------------------------------------------------------- */
 
 static bool rejects(const aisim_rank *rank)
 {
@@ -267,7 +264,7 @@ static step plan_one(aisim_rank *rank, uint32_t *place)
 
 static void plan_running(aisim_rank *rank)
 {
-    uint32_t place = 0;
+    uint32_t place = aisim_cruise_plan(rank) ? rank->cruise.n : 0;
     while (place < rank->running.len && rank->budget_left > 0) {
         step next = plan_one(rank, &place);
         if (next == STEP_END) {
@@ -277,8 +274,7 @@ static void plan_running(aisim_rank *rank)
     }
 }
 
-/* ---- the pass
- * ------------------------------------------------------------------------------------------ */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static uint32_t take_batch(aisim_rank *rank)
 {
@@ -298,6 +294,7 @@ static void begin(aisim_rank *rank, int64_t t_ns, bool defer)
     batch->begin_ns = t_ns;
     batch->plan.len = 0;
     batch->decisions.len = 0;
+    batch->cruised = 0;
     bool speculates = rank->config.speculation.mode != AISIM_SPECULATION_NONE;
     batch->shape =
         (aisim_pass_shape){.verify_width = 1 + (speculates ? rank->config.speculation.depth : 0)};
@@ -343,7 +340,7 @@ uint32_t aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer)
         drop_stale_drafts(rank);
     }
     aisim_batch *batch = aisim_rank_current(rank);
-    batch->in_use = batch->plan.len > 0 || batch->decisions.len > 0;
+    batch->in_use = batch->plan.len > 0 || batch->decisions.len > 0 || batch->cruised > 0;
     rank->in_flight += batch->in_use;
     rank->blocked = !batch->in_use && rank->in_flight == 0;
     return batch->in_use ? rank->current : AISIM_NONE;

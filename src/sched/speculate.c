@@ -42,8 +42,7 @@ uint32_t aisim_rank_draw(aisim_rank *rank, aisim_request *r, uint32_t drafts)
     return drafts;
 }
 
-/* ---- burst mode
- * ------------------------------------------------------------------------------------- */
+/* ---- burst mode ------------------------------------------------------------------------------ */
 
 /* Tokens that a ready request needs storage for during its burst. */
 static uint32_t burst_slots(const aisim_rank *rank, const aisim_request *r)

@@ -16,7 +16,8 @@ function M.file(content, context, report)
   local by_file = {}
   for _, case in ipairs(content.cases) do
     local name = ("%s %g"):format(case.id, case.fraction)
-    local path = context.data .. "/traces/weka/" .. (case.file or "weka-16plays.jsonl"):match "[^/]*$"
+    local corpus = (case.file or "weka-16plays"):match "[^/]*$":gsub("%.jsonl$", "")
+    local path = ("%s/traces/weka/%s.jsonl"):format(context.data, corpus)
     if not by_file[path] then
       by_file[path] = {}
       local lines, trouble = support.json_lines(context.tools .. "/weka_cut " .. support.quote(path))

@@ -1,5 +1,6 @@
 -- drive_kv.lua - kind `kv` of vllm_upstream.json with one dense group: concrete block ids, the queue
--- of unreferenced blocks, reference counts. The engine answers on the keys without ids. Several groups are not modelled here.
+-- of unreferenced blocks, reference counts. The engine answers on the keys without ids. Several groups are
+-- not modelled here.
 
 local twin = ... or require "aisim_twin" -- the backend: the twin, or the engine in its clothes
 local subset = require "compare"
