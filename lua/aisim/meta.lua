@@ -32,6 +32,12 @@ function aisim.agentx(options) end
 ---@return aisim.Plays
 function aisim.plays(source) end
 
+--- Plays drawn after the published statistics of recorded ones; every parameter of a law has a name:
+--- { mu, sigma } of a log-normal, { low, high } of a range, or a share (list: src/workload/synthetic.h).
+---@param options? { plays?: integer, seed?: integer, preset?: "042026"|"052726"|"062126", block_size?: integer, whole_blocks?: boolean, api?: "lognormal"|"linear", align_inputs?: false|"floor"|"ceil", [string]: any }
+---@return aisim.Plays
+function aisim.agentx_synthetic(options) end
+
 ---@param source string|table   catalogue name, alias, path of a config.json, YAML or Lua file, or a table
 ---@return table
 function aisim.model(source) end
@@ -521,6 +527,11 @@ function Plays:each() end
 ---@param fn fun(play: table): boolean
 ---@return aisim.Plays
 function Plays:filter(fn) end
+--- Writes Weka JSON lines.
+---@param path string
+---@param options? { hash_runs?: boolean }
+---@return aisim.Plays
+function Plays:save(path, options) end
 
 ---@class aisim.SessionsOptions
 ---@field class? string

@@ -33,6 +33,32 @@ void aisim_json_write_seconds(int64_t ns, FILE *out)
     fprintf(out, "%" PRId64 ".%.*s", ns / AISIM_NS_PER_S, n, part);
 }
 
+/* ",N" for every id of a run; fprintf would take most of the time of a large file. */
+static void write_run(const aisim_id_run *run, bool comma, FILE *out)
+{
+    char text[4096];
+    size_t used = 0;
+    for (uint64_t k = 0; k < run->count; k++) {
+        char digits[20];
+        int n = 0;
+        for (uint64_t id = run->first + k; n == 0 || id > 0; id /= 10) {
+            digits[n++] = (char)('0' + id % 10);
+        }
+        if (used + 21 > sizeof text) {
+            fwrite(text, 1, used, out);
+            used = 0;
+        }
+        if (comma) {
+            text[used++] = ',';
+        }
+        comma = true;
+        while (n > 0) {
+            text[used++] = digits[--n];
+        }
+    }
+    fwrite(text, 1, used, out);
+}
+
 static void write_ids(const aisim_play *play, const aisim_play_request *r, bool runs, FILE *out)
 {
     fputs(runs ? ",\"hash_runs\":[" : ",\"hash_ids\":[", out);
@@ -42,9 +68,7 @@ static void write_ids(const aisim_play *play, const aisim_play_request *r, bool 
             fprintf(out, "%s%" PRIu64 ",%" PRIu64, i > 0 ? "," : "", run->first, run->count);
             continue;
         }
-        for (uint64_t k = 0; k < run->count; k++) {
-            fprintf(out, "%s%" PRIu64, i > 0 || k > 0 ? "," : "", run->first + k);
-        }
+        write_run(run, i > 0, out);
     }
     putc(']', out);
 }
