@@ -80,9 +80,17 @@ static double strict_failure(aisim_op_level *self, const aisim_op *op, const ais
     char shape[80];
     aisim_op_describe(op, load, shape, sizeof shape);
     aisim_fail(&self->base.error, AISIM_ENOTMODELLED,
-               "no measured data for operation '%s' (%s) of '%s' on '%s', and guesses are refused",
+               "timing: no measured data for operation '%s' (%s) of '%s' on '%s', and "
+               "fallback_policy = 'deny' refuses a roofline guess",
                op->name, shape, self->model.name, self->hardware.name);
     return NAN;
+}
+
+/* Whether an operation's time is the sum over the requests of the pass. */
+static bool is_additive(aisim_op_kind kind)
+{
+    return kind == AISIM_OP_PREFILL_ATTENTION || kind == AISIM_OP_DECODE_ATTENTION ||
+           kind == AISIM_OP_MLA_PREFILL || kind == AISIM_OP_MLA_DECODE;
 }
 
 /* §6 per request: attention is additive, so each item counts with its own lengths, at the price per
@@ -115,7 +123,7 @@ static double priced(const job *j, aisim_phase phase, uint32_t i, const aisim_op
 {
     aisim_op_level *self = j->self;
     const aisim_op *op = &self->lists[phase].ops[i];
-    bool by_items = j->items != NULL && load->items;
+    bool by_items = j->items != NULL && load->items && is_additive(op->kind);
     aisim_op_price price = by_items ? mean_over_items(j, op, load)
                                     : aisim_op_cost(&self->pricing, op, load, j->decode_only);
     if (price.provenance == AISIM_PROVENANCE_ROOFLINE) {
