@@ -224,24 +224,12 @@ void aisim_cruise_join(aisim_rank *rank)
     }
 }
 
-/* The record may soon belong to another request. */
-static void untrail(aisim_cruise *cruise, uint32_t recurrent)
-{
-    for (uint32_t i = 0; i < cruise->trailing.len; i++) {
-        if (cruise->trailing.data[i] == recurrent) {
-            aisim_array_remove(&cruise->trailing, i);
-            return;
-        }
-    }
-}
-
 /* Synced; its cruiser record is forgotten, the request is an ordinary one. */
 static void let_go(aisim_rank *rank, uint32_t index)
 {
     aisim_cruiser *c = cruiser_at(rank, index);
     const aisim_request *r = aisim_rank_request(rank, c->slot);
     sync(rank, c);
-    untrail(&rank->cruise, rank->running.data[r->position].recurrent);
     rank->cruise.known_sum -= aisim_known(r);
     rank->running.data[r->position].cruiser = AISIM_NONE;
     c->slot = AISIM_NONE;
