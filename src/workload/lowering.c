@@ -80,7 +80,8 @@ static void take_scopes(const aisim_weka_play *raw, aisim_play *play, aisim_scop
                                          .tool_tokens = raw->tool_tokens,
                                          .system_tokens = raw->system_tokens,
                                          .main = AISIM_NONE,
-                                         .blocking = true};
+                                         .blocking = true,
+                                         .duration_ns = -1};
     times[0] = (aisim_scope_times){.duration_ns = -1, .owner = AISIM_NONE};
     for (uint32_t i = 0; i < raw->n_groups; i++) {
         const aisim_weka_group *g = &raw->groups[i];
@@ -88,7 +89,9 @@ static void take_scopes(const aisim_weka_play *raw, aisim_play *play, aisim_scop
                                                  .tool_tokens = g->tool_tokens,
                                                  .system_tokens = g->system_tokens,
                                                  .main = AISIM_NONE,
-                                                 .blocking = g->blocking};
+                                                 .blocking = g->blocking,
+                                                 .marker_ns = g->start_ns,
+                                                 .duration_ns = g->duration_ns};
         times[i + 1] = (aisim_scope_times){
             .marker_ns = g->start_ns, .duration_ns = g->duration_ns, .owner = AISIM_NONE};
     }
