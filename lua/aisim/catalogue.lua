@@ -59,7 +59,8 @@ local function by_alias(kind, alias, names)
     local descriptor = entry(kind, name)
     if name:lower() == wanted then return descriptor end
     for _, other in ipairs(descriptor.aliases or {}) do
-      if other:lower() == wanted then return descriptor end
+      other = other:lower()
+      if other == wanted or other:match("[^/]+$") == wanted then return descriptor end -- without the organisation
     end
   end
 end

@@ -78,7 +78,7 @@ typedef struct aisim_l_sim {
     struct aisim_l_replays *replays;
 } aisim_l_sim;
 
-/* ---- errors (l_error.c) -------------------------------------------------------------------- */
+/* ---- errors (l_error.c) ---------------------------------------------------------------------- */
 
 /** Pops the error value on L and pushes its text + context + traceback of the script frames of
  *  `from`. */
@@ -87,7 +87,7 @@ void aisim_l_traceback(lua_State *L, lua_State *from, const aisim_l_sim *s);
 /** Milliseconds as people read them, at most nanoseconds. @return out */
 char *aisim_l_format_ms(char out[40], int64_t t_ns);
 
-/* ---- the simulation (l_sim.c) -------------------------------------------------------------- */
+/* ---- the simulation (l_sim.c) ---------------------------------------------------------------- */
 
 /** The simulation at an argument; raises for anything else and for a closed one. */
 aisim_l_sim *aisim_l_check_sim(lua_State *L, int arg);
@@ -107,6 +107,14 @@ int aisim_l_anchor(lua_State *L, const aisim_l_sim *s);
 
 /** Forgets an anchored value; LUA_NOREF allowed. */
 void aisim_l_release(lua_State *L, const aisim_l_sim *s, int ref);
+
+/** Binds the simulation to L, so that its callbacks may be called outside of a run as well; leaves
+ *  values on the stack of L until aisim_l_unbind. Not while bound. */
+void aisim_l_bind(aisim_l_sim *s, lua_State *L);
+void aisim_l_unbind(aisim_l_sim *s);
+
+/** Raises what a callback left behind, else err. */
+int aisim_l_raise_failure(lua_State *L, const aisim_l_sim *s, const aisim_error *err);
 
 /** Opens a call into Lua (callback level): stamps views from now on. Push function and arguments on
  * s->L, then aisim_l_call. @return the call it interrupts, for aisim_l_call. */
@@ -144,7 +152,7 @@ static inline void aisim_l_push_ms(lua_State *L, int64_t t_ns)
  *  functions. Looks at the function at index. */
 int aisim_l_wanted_arguments(lua_State *L, int index, int available);
 
-/* ---- parts of the simulation --------------------------------------------------------------- */
+/* ---- parts of the simulation ----------------------------------------------------------------- */
 
 void aisim_l_hooks_init(aisim_l_sim *s);
 void aisim_l_hooks_free(aisim_l_sim *s);
@@ -169,7 +177,7 @@ void aisim_l_metrics_finish(aisim_l_sim *s);              /**< after it: builds 
 /** Number of a traffic class, which the recorder gets to know. */
 uint16_t aisim_l_class_id(aisim_l_sim *s, const char *name);
 
-/* ---- requests (l_request.c) ---------------------------------------------------------------- */
+/* ---- requests (l_request.c) ------------------------------------------------------------------ */
 
 /** Pushes the view of a request, valid in the call opened by aisim_l_begin. Callback level. */
 void aisim_l_push_view(lua_State *L, aisim_l_sim *s, const aisim_request *request);
@@ -191,6 +199,7 @@ const char *aisim_l_request_state_text(uint8_t state);
 void aisim_l_error_register(lua_State *L);
 void aisim_l_sim_register(lua_State *L);
 void aisim_l_request_register(lua_State *L);
+void aisim_l_hook_names_register(lua_State *L);
 void aisim_l_hooks_register(lua_State *L);
 void aisim_l_timer_register(lua_State *L);
 void aisim_l_pass_register(lua_State *L);
@@ -210,6 +219,7 @@ void aisim_l_trace_register(lua_State *L);
 void aisim_l_agentx_register(lua_State *L);
 void aisim_l_metric_register(lua_State *L);
 void aisim_l_report_register(lua_State *L);
+void aisim_l_records_register(lua_State *L);
 void aisim_l_engine_register(lua_State *L);
 
 #endif

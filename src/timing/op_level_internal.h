@@ -8,9 +8,13 @@
 
 enum { AISIM_MEMO_SLOTS = 4096, AISIM_OVERLAPS_MAX = 4, AISIM_CURVES_MAX = 3 };
 
+/** Provenances but `formula`: the rest of a sum is formula. */
+enum { AISIM_SOURCES = AISIM_PROVENANCE_FORMULA };
+
 typedef struct aisim_memo_slot {
     uint64_t key; /* 0 = empty; keys (tokens, rows) are >= 1 */
     double ms;
+    float by_ms[AISIM_SOURCES]; /* of ms, by provenance; only for reports */
 } aisim_memo_slot;
 
 /** What the load of an operation depends on (op_pass.c). */
@@ -47,6 +51,7 @@ typedef struct aisim_op_level {
     bool guessed[2][AISIM_OP_LIST_MAX];               /* priced by roofline at least once */
     aisim_decode_curve *curves[AISIM_CURVES_MAX + 1]; /* entry 0 unused */
     aisim_memo_slot *memo[AISIM_MEMO_COUNT];          /* AISIM_MEMO_SLOTS each */
+    double by_ms[AISIM_PROVENANCE_COUNT]; /* of what is being summed, by provenance */
     double launches; /* of a decode pass, for cudagraph_max_batch */
 } aisim_op_level;
 

@@ -80,9 +80,17 @@ static double strict_failure(aisim_op_level *self, const aisim_op *op, const ais
     char shape[80];
     aisim_op_describe(op, load, shape, sizeof shape);
     aisim_fail(&self->base.error, AISIM_ENOTMODELLED,
-               "no measured data for operation '%s' (%s) of '%s' on '%s', and guesses are refused",
+               "timing: no measured data for operation '%s' (%s) of '%s' on '%s', and "
+               "fallback_policy = 'deny' refuses a roofline guess",
                op->name, shape, self->model.name, self->hardware.name);
     return NAN;
+}
+
+/* Whether an operation's time is the sum over the requests of the pass. */
+static bool is_additive(aisim_op_kind kind)
+{
+    return kind == AISIM_OP_PREFILL_ATTENTION || kind == AISIM_OP_DECODE_ATTENTION ||
+           kind == AISIM_OP_MLA_PREFILL || kind == AISIM_OP_MLA_DECODE;
 }
 
 /* §6 per request: attention is additive, so each item counts with its own lengths, at the price per
@@ -115,7 +123,7 @@ static double priced(const job *j, aisim_phase phase, uint32_t i, const aisim_op
 {
     aisim_op_level *self = j->self;
     const aisim_op *op = &self->lists[phase].ops[i];
-    bool by_items = j->items != NULL && load->items;
+    bool by_items = j->items != NULL && load->items && is_additive(op->kind);
     aisim_op_price price = by_items ? mean_over_items(j, op, load)
                                     : aisim_op_cost(&self->pricing, op, load, j->decode_only);
     if (price.provenance == AISIM_PROVENANCE_ROOFLINE) {
@@ -127,8 +135,22 @@ static double priced(const job *j, aisim_phase phase, uint32_t i, const aisim_op
     if (j->to != NULL) {
         record(j->to, &self->hardware, op, load, op->count * factor, &price);
     }
-    return op->count * factor * price.ms;
+    double ms = op->count * factor * price.ms;
+    self->by_ms[price.provenance] += ms;
+    return ms;
 }
+
+/* Takes what has been summed by provenance so far, and starts again from nothing. */
+static void take_by(aisim_op_level *self, double by_ms[AISIM_PROVENANCE_COUNT])
+{
+    memcpy(by_ms, self->by_ms, sizeof self->by_ms);
+    memset(self->by_ms, 0, sizeof self->by_ms);
+}
+
+/* One side of an overlap. */
+typedef struct side_sum {
+    double ms, by_ms[AISIM_PROVENANCE_COUNT];
+} side_sum;
 
 /* Members of overlaps: the longer side of each counts. */
 static double sum_overlaps(const job *j, aisim_phase phase, const aisim_op_part *members,
@@ -136,15 +158,27 @@ static double sum_overlaps(const job *j, aisim_phase phase, const aisim_op_part 
 {
     const aisim_op_list *list = &j->self->lists[phase];
     size_t from = j->to != NULL ? j->to->count : 0;
-    double sides[AISIM_OVERLAPS_MAX][3] = {{0}}, sum = 0;
+    side_sum sides[AISIM_OVERLAPS_MAX][3] = {{{0}}};
+    double by_ms[AISIM_PROVENANCE_COUNT], sum = 0;
+    take_by(j->self, by_ms);
     for (uint32_t m = members->plain; m < members->len; m++) {
         const aisim_op *op = &list->ops[members->index[m]];
-        sides[op->overlap][op->side] += priced(j, phase, members->index[m], load, factor);
+        side_sum *side = &sides[op->overlap][op->side];
+        side->ms += priced(j, phase, members->index[m], load, factor);
+        for (int i = 0; i < AISIM_PROVENANCE_COUNT; i++) {
+            side->by_ms[i] += j->self->by_ms[i];
+            j->self->by_ms[i] = 0;
+        }
     }
+    memcpy(j->self->by_ms, by_ms, sizeof by_ms);
     for (uint8_t o = 1; o < AISIM_OVERLAPS_MAX; o++) {
-        double left = sides[o][AISIM_SIDE_LEFT], right = sides[o][AISIM_SIDE_RIGHT];
-        bool left_longer = left >= right || isnan(left);
-        sum += left_longer ? left : right;
+        const side_sum *left = &sides[o][AISIM_SIDE_LEFT], *right = &sides[o][AISIM_SIDE_RIGHT];
+        bool left_longer = left->ms >= right->ms || isnan(left->ms);
+        const side_sum *longer = left_longer ? left : right;
+        sum += longer->ms;
+        for (int i = 0; i < AISIM_PROVENANCE_COUNT; i++) {
+            j->self->by_ms[i] += longer->by_ms[i];
+        }
         if (j->to != NULL) {
             hide(j->to, from, list, members->index + members->plain, o,
                  left_longer ? AISIM_SIDE_RIGHT : AISIM_SIDE_LEFT);
@@ -168,23 +202,38 @@ static double sum_part(const job *j, aisim_phase phase, aisim_part_kind part,
     return sum;
 }
 
+/* Computes a part and keeps it. @return false if it has no price. */
+static bool fill_slot(const job *j, aisim_memo_slot *slot, uint64_t key, aisim_phase phase,
+                      aisim_part_kind part, const aisim_op_load *load)
+{
+    double by_ms[AISIM_PROVENANCE_COUNT];
+    job silent = *j;
+    silent.to = NULL;
+    take_by(j->self, by_ms);
+    double ms = sum_part(&silent, phase, part, load, 1);
+    for (int i = 0; i < AISIM_SOURCES; i++) {
+        slot->by_ms[i] = (float)j->self->by_ms[i];
+    }
+    memcpy(j->self->by_ms, by_ms, sizeof by_ms);
+    slot->key = isnan(ms) ? 0 : key;
+    slot->ms = ms;
+    return slot->key != 0;
+}
+
 /* A part that depends on one number. The memo holds the sum without the MTP factor. */
 static double memo_part(const job *j, aisim_memo_kind which, uint64_t key, aisim_phase phase,
                         aisim_part_kind part, const aisim_op_load *load, double factor)
 {
+    aisim_op_level *self = j->self;
     if (j->to != NULL) {
         sum_part(j, phase, part, load, factor);
     }
-    aisim_memo_slot *slot = &j->self->memo[which][key % AISIM_MEMO_SLOTS];
-    if (slot->key != key) {
-        job silent = *j;
-        silent.to = NULL;
-        double ms = sum_part(&silent, phase, part, load, 1);
-        if (isnan(ms)) {
-            return ms;
-        }
-        slot->key = key;
-        slot->ms = ms;
+    aisim_memo_slot *slot = &self->memo[which][key % AISIM_MEMO_SLOTS];
+    if (slot->key != key && !fill_slot(j, slot, key, phase, part, load)) {
+        return NAN;
+    }
+    for (int i = 0; i < AISIM_SOURCES; i++) {
+        self->by_ms[i] += (double)slot->by_ms[i] * factor;
     }
     return slot->ms * factor;
 }
@@ -324,10 +373,22 @@ static double compose(job *j)
     return ms + decode_pass(j);
 }
 
+/* A pass that counts: what it took joins the usage. */
+static double counted(job *j)
+{
+    aisim_op_level *self = j->self;
+    memset(self->by_ms, 0, sizeof self->by_ms);
+    double ms = compose(j);
+    for (int i = 0; i < AISIM_SOURCES && !isnan(ms); i++) {
+        self->base.usage.by_ms[i] += self->by_ms[i];
+    }
+    return ms;
+}
+
 static double level_pass(aisim_timing *timing, const aisim_pass_shape *shape)
 {
     job j = {.self = (aisim_op_level *)timing, .shape = shape};
-    return compose(&j);
+    return counted(&j);
 }
 
 static double level_items(aisim_timing *timing, const aisim_pass_shape *shape,
@@ -335,7 +396,7 @@ static double level_items(aisim_timing *timing, const aisim_pass_shape *shape,
 {
     job j = {.self = (aisim_op_level *)timing, .shape = shape};
     j.items = j.self->options.per_request ? items : NULL;
-    return compose(&j);
+    return counted(&j);
 }
 
 static size_t level_explain(aisim_timing *timing, const aisim_pass_shape *shape,

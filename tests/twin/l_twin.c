@@ -14,7 +14,11 @@
 
 #include "l_twin.h"
 
+#ifdef AISIM_ENGINE_DOUBLE
+const char *const twin_type_name = "aisim_engine"; /* both modules in one process */
+#else
 const char *const twin_type_name = "aisim_twin";
+#endif
 
 twin *twin_check(lua_State *L)
 {

@@ -192,6 +192,12 @@ static void test_per_request(void)
     CHECK_NEAR((double)aisim_timing_pass_items_ns(t, &shape, &items) / means, 1, 0.01);
     items.context = skewed;
     CHECK_NEAR((double)aisim_timing_pass_items_ns(t, &shape, &items) / means, 1, 0.05);
+    items.context = equal;
+    const aisim_pass_shape halves[] = {{1, 1024, 3000, 0, 0, 1, 0}, {0, 0, 0, 16, 16 * 6800, 1, 0}};
+    for (int i = 0; i < 2; i++) { /* prefill alone, decode alone */
+        double whole = (double)aisim_timing_pass_ns(t, &halves[i]);
+        CHECK_NEAR((double)aisim_timing_pass_items_ns(t, &halves[i], &items) / whole, 1, 0.01);
+    }
     aisim_timing_free(t);
     t = timing_of("llama-3.1-8b", one);
     CHECK(!aisim_timing_wants_items(t));
