@@ -55,8 +55,7 @@ aisim_trace *aisim_l_open_trace(lua_State *L, int paths, int table)
     return trace;
 }
 
-/* ---- rows
- * ---------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 /* core.trace(paths, options) -> rows */
 static int l_trace(lua_State *L)
@@ -213,8 +212,7 @@ static int l_trace_plays(lua_State *L)
     return 1;
 }
 
-/* ---- reuse
- * ----------------------------------------------------------------------------------------- */
+/* ---- reuse ---- */
 
 typedef struct caches {
     uint32_t n;

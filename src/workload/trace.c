@@ -53,7 +53,7 @@ static bool has_ids(aisim_trace_format format)
            format == AISIM_TRACE_AGENTIC_MOONCAKE || format == AISIM_TRACE_BAILIAN;
 }
 
-/* ---- lines ----------------------------------------------------------------------------------- */
+/* ---- lines ---- */
 
 aisim_status aisim_trace_line(aisim_trace *trace, bool *found, aisim_error *err)
 {
@@ -126,8 +126,7 @@ void aisim_trace_drop_rows(aisim_trace *trace)
     trace->rows.len = trace->next_row = 0;
 }
 
-/* ---- finding out
- * --------------------------------------------------------------------------------- */
+/* ---- finding out ---- */
 
 static bool has(const json_t *object, const char *name)
 {
@@ -313,6 +312,22 @@ aisim_status aisim_trace_open(const char *const *paths, uint32_t n,
     return status;
 }
 
+aisim_status aisim_trace_again(const aisim_trace *trace, aisim_trace **out, aisim_error *err)
+{
+    aisim_trace_options options = trace->options;
+    options.format = trace->format;
+    options.block_size = aisim_trace_block_size(trace);
+    return aisim_trace_open((const char *const *)trace->files.data, trace->files.len, &options, out,
+                            err);
+}
+
+uint64_t aisim_trace_space(const aisim_trace *trace)
+{
+    const char *path = trace->files.data[0];
+    const char *slash = strrchr(path, '/');
+    return aisim_hash_text(slash == NULL ? path : slash + 1);
+}
+
 void aisim_trace_close(aisim_trace *trace)
 {
     if (trace == NULL) {
@@ -337,8 +352,7 @@ void aisim_trace_close(aisim_trace *trace)
     aisim_free(trace);
 }
 
-/* ---- rows
- * ----------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static aisim_status check_row(aisim_trace *trace, const aisim_trace_place *at,
                               const aisim_trace_row *row)

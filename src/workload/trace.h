@@ -113,6 +113,12 @@ uint32_t aisim_trace_block_size(const aisim_trace *trace); /**< 0 = rows have no
 /** The rows form graphs (agentic_mooncake, dynamo with agent context). */
 bool aisim_trace_is_graph(const aisim_trace *trace);
 
+/** The same files with the same options, format and block size, from the start. */
+aisim_status aisim_trace_again(const aisim_trace *trace, aisim_trace **out, aisim_error *err);
+
+/** A number for the namespace of its ids: of the name of the first file, without folders. */
+uint64_t aisim_trace_space(const aisim_trace *trace);
+
 void aisim_trace_close(aisim_trace *trace); /**< NULL allowed */
 
 /** The format of a file by its first row, weka included. */

@@ -241,8 +241,7 @@ static aisim_status read_event(loader *in, const aisim_trace_place *at, const js
                             type);
 }
 
-/* ---- graph
- * ---------------------------------------------------------------------------------------- */
+/* ---- graph ---- */
 
 static bool same(const char *a, const char *b)
 {

@@ -77,7 +77,7 @@ static aisim_status read_mooncake(aisim_trace *trace, const aisim_trace_place *a
     return status;
 }
 
-/* ---- agentic_mooncake ------------------------------------------------------------------------ */
+/* ---- agentic_mooncake ---- */
 
 static aisim_status read_header(aisim_trace *trace, const aisim_trace_place *at,
                                 const json_t *object)
@@ -231,8 +231,7 @@ static aisim_status read_agentic(aisim_trace *trace, const aisim_trace_place *at
     return status == AISIM_OK ? read_dependencies(trace, at, object, row) : status;
 }
 
-/* ---- other forms -------------------------------------------------------------------------------
- */
+/* ---- other forms ---- */
 
 static aisim_status read_bailian(aisim_trace *trace, const aisim_trace_place *at,
                                  const json_t *object, aisim_trace_row *row)
@@ -311,8 +310,7 @@ aisim_status aisim_trace_json_row(aisim_trace *trace, const aisim_trace_place *a
     }
 }
 
-/* ---- applied_compute_agentic
- * --------------------------------------------------------------------- */
+/* ---- applied_compute_agentic ---- */
 
 static aisim_status element(const aisim_trace_place *at, const json_t *object, const char *name,
                             uint32_t i, uint32_t n, double limit, double *out)

@@ -257,8 +257,7 @@ aisim_status aisim_trace_plays(aisim_trace *trace, aisim_corpus **out, aisim_err
     return status;
 }
 
-/* ---- writing
- * --------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void write_ms(int64_t ns, FILE *out)
 {

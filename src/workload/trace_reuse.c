@@ -51,8 +51,7 @@ void aisim_reuse_free(aisim_reuse_cache *cache)
     aisim_free(cache);
 }
 
-/* ---- recency -----------------------------------------------------------------------------------
- */
+/* ---- recency ---- */
 
 static void detach(aisim_reuse_cache *cache, server *s, uint32_t index)
 {
@@ -127,8 +126,7 @@ static bool present(const aisim_reuse_cache *cache, uint32_t number, uint64_t ke
             now_ns - cache->slots.data[index].touched_ns <= cache->config.ttl_ns);
 }
 
-/* ---- blocks
- * -------------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 static uint32_t gcd(uint32_t a, uint32_t b)
 {
