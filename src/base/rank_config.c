@@ -20,6 +20,14 @@ void aisim_rank_config_default(aisim_rank_config *config)
                       .preempting_pass_limit = 10000},
         .kv = {.block_size = 64, .prefix_caching = true},
         .speculation = {.seed = 42, .drop_matched_block = true},
+        .host = {.d2h_gbps = 32.0,
+                 .h2d_gbps = 32.0,
+                 .shared_d2h_gbps = 80.0,
+                 .shared_h2d_gbps = 80.0,
+                 .touch_prompt_on_lookup = true,
+                 .touch_prompt_on_store = true,
+                 .drop_applies_to_loads = true,
+                 .refresh_on_load = true},
         .group_ranks = 1,
     }; /* every enumeration's default is its first member */
 }
