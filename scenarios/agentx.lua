@@ -2,20 +2,20 @@
 --
 -- Question  How much of every prompt comes from the KV cache, and how long do agents wait for a first
 --           token, when each of `lanes` clients always has one agent at work?
--- Finding   An agent sends its whole history again with every turn: with an endless cache more than 95 %
---           of all prompt tokens would be reused. A router that follows the prefix comes near; round_robin
---           scatters the history over the workers and computes it several times.
+-- Finding   An agent sends its whole history again with every turn: with an endless cache 97 % of all
+--           prompt tokens would be reused. A router that follows the prefix gets there (mean time to first
+--           token 100 ms); round_robin scatters the histories, reuses 66 % and needs 1,040 ms.
 -- Run time  about a second. With plays=FILE recorded agents are replayed instead of generated ones.
 local aisim = require "aisim"
 
 local S = aisim.scenario {
   title = "AgentX: coding agents on a pool of workers",
   question = "How much of every prompt comes from the KV cache, and how long do agents wait?",
-  finding = "prefix routing comes near the ideal reuse of 95 %; round_robin computes histories again",
+  finding = "prefix routing reaches the ideal reuse of 97 %; round_robin reuses 66 % and waits 10 times longer",
   expect_runtime_s = 1,
   params = {
     plays = { "", "file or folder of recorded agent plays (JSONL); empty: agents generated here" },
-    lanes = { 32, "clients, each with one live play", min = 1, integer = true },
+    lanes = { 48, "clients, each with one live play", min = 1, integer = true },
     workers = { 4, "workers in the pool", min = 1, integer = true },
     duration_s = { 900, "measured time", min = 1, unit = "s" },
     router = { "prefix", "routing policy", choices = { "prefix", "round_robin", "least_requests" } },
@@ -36,18 +36,38 @@ local output = aisim.dist.clamp(aisim.dist.lognormal { p50 = 210, p99 = 3000 }, 
 local tool_result = aisim.dist.clamp(aisim.dist.lognormal { p50 = 330, p99 = 15000 }, 1, 30000)
 local tool_ms = aisim.dist.clamp(aisim.dist.lognormal { p50 = 9000, p99 = 120e3 }, 2000, 300e3)
 
+local WINDOW <const> = 100000                                         -- compaction above it
+
 --- One play: a conversation that grows turn by turn and is compacted when the window is full.
-local function play(s, window, until_ms)
+-- ideal(prompt, known) hears how much of each prompt somebody has sent before.
+local function play(s, until_ms, ideal)
   local context = s:context()
   context:append("tools-and-system", SYSTEM)
   context:append_unique(first_prompt:sample(s.rng))
+  local known = SYSTEM
   for _ = 1, turns:sample(s.rng) do
     if s:now() >= until_ms then return end
+    ideal(context.tokens, known)
     local answer = s:call { context = context, output_tokens = output:sample(s.rng) }
     if answer.reason ~= "length" then return end
+    known = context.tokens
     s:sleep(tool_ms:sample(s.rng))
     context:append_unique(tool_result:sample(s.rng))
-    if context.tokens > window then context:compact(SYSTEM) end
+    if context.tokens > WINDOW then
+      context:compact(SYSTEM)
+      known = SYSTEM
+    end
+  end
+end
+
+--- Reuse with an endless cache: whole blocks that were sent before, but never the last token.
+local function ideal_reuse(sim, block_size)
+  local reusable = sim:counter { name = "reusable_tokens", unit = "tokens" }
+  local prompts = sim:counter { name = "prompt_tokens", unit = "tokens" }
+  sim:ratio { name = "ideal_reuse", num = "reusable_tokens", den = "prompt_tokens" }
+  return function(prompt, known)
+    reusable:add(math.min(known, prompt - 1) // block_size * block_size)
+    prompts:add(prompt)
   end
 end
 
@@ -98,12 +118,12 @@ function S.setup(sim, p)
     })
     return
   end
-  local until_ms = p.duration_s * 1000
+  local until_ms, ideal = p.duration_s * 1000, ideal_reuse(sim, p.block_size)
   sim:sessions {
     class = "agent", arrivals = aisim.arrivals.all_at_once { n = p.lanes }, until_ms = until_ms,
     body = function(s)
       s:sleep(s.rng:uniform(0, 30e3)) -- lanes do not begin in step
-      while s:now() < until_ms do play(s, 100000, until_ms) end
+      while s:now() < until_ms do play(s, until_ms, ideal) end
     end,
   }
 end

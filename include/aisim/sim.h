@@ -42,7 +42,7 @@ typedef struct aisim_handle {
     uint32_t generation;
 } aisim_handle;
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 aisim_sim *aisim_sim_new(uint64_t seed);
 void aisim_sim_free(aisim_sim *sim); /**< NULL allowed */
@@ -51,7 +51,7 @@ int64_t aisim_sim_now(const aisim_sim *sim);
 aisim_content *aisim_sim_content(aisim_sim *sim);
 aisim_observers *aisim_sim_observers(aisim_sim *sim);
 
-/* ---- cluster ------------------------------------------------------------------------------- */
+/* ---- cluster --------------------------------------------------------------------------------- */
 
 typedef struct aisim_pool_config {
     const char *name; /**< copied */
@@ -102,7 +102,7 @@ void aisim_sim_worker(aisim_sim *sim, uint32_t worker, aisim_worker_command comm
 /** E-B8: empties the prefix caches of a worker. AISIM_EBUSY with active blocks, nothing changed. */
 aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t worker, aisim_error *err);
 
-/* ---- routing ------------------------------------------------------------------------------- */
+/* ---- routing --------------------------------------------------------------------------------- */
 
 /** What a policy sees. Targets are the eligible ranks of the pool in (worker, rank) order. */
 typedef struct aisim_targets {
@@ -142,7 +142,7 @@ typedef bool (*aisim_admission_fn)(void *context, aisim_sim *sim, const aisim_re
                                    aisim_error *err);
 void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context);
 
-/* ---- requests ------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 /** What arrives. Zero-initialise, then set. */
 typedef struct aisim_submit {
@@ -197,7 +197,7 @@ uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client);
 uint16_t aisim_sim_class(aisim_sim *sim, const char *name);
 const char *aisim_sim_class_name(const aisim_sim *sim, uint16_t class_id);
 
-/* ---- time ---------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 /** fn(context, sim, t). The class decides the place among events of the same time: TIMER for user
  *  timers, ARRIVAL for generators of traffic, TICK for samples. `background` timers do not keep the

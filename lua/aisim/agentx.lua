@@ -68,6 +68,7 @@ local AGENTX <const> = {
   cache_identity = { "text", one_of = { "isolated", "after_system" } },
   on_error = { "text", one_of = { "fail_play", "continue" } },
   preset = { "text", one_of = { "agentx-v1", "agentx-harness", "agentx-fast" } },
+  once = { "boolean" },
   u = { "table" },
   pool = { "any" },
 }

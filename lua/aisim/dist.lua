@@ -135,12 +135,12 @@ end
 local function positive_sum(where, weights)
   local sum = 0
   for i, weight in ipairs(weights) do
-    if type(weight) ~= "number" or not (weight >= 0) or weight == math.huge then
+    if type(weight) ~= "number" or weight ~= weight or weight < 0 or weight == math.huge then
       check.fail("%s: weight %d: finite number >= 0 expected", where, i)
     end
     sum = sum + weight
   end
-  if not (sum > 0) then check.fail("%s: the weights add up to nothing", where) end
+  if sum == 0 then check.fail("%s: the weights add up to nothing", where) end
 end
 
 --- Values as observed: a list of numbers or of { value, weight }, or a file with one per line.

@@ -1,6 +1,7 @@
 ---@meta aisim
 -- Types of the scenario API for editors (LuaLS). Nothing here runs. A test compares the names with what
 -- is registered, so this file cannot drift. Times are ms of virtual time, numbers count from 1.
+-- luacheck: ignore (declarations without bodies: every argument is unused, lines are types)
 error("aisim.meta is read by editors, not by programs")
 
 ---@class aisim
@@ -11,42 +12,32 @@ local aisim = {}
 ---@param options { seed?: integer, name?: string, overrides?: table }
 ---@return aisim.Sim
 function aisim.new(options) end
-
 ---@param decl table
 ---@return aisim.Scenario
 function aisim.scenario(decl) end
-
 ---@param options aisim.OpenOptions
 ---@return aisim.Workload
 function aisim.open(options) end
-
 ---@param options aisim.ClosedOptions
 ---@return aisim.Workload
 function aisim.closed(options) end
-
 ---@param options aisim.AgentxOptions
 ---@return aisim.Workload
 function aisim.agentx(options) end
-
 ---@param source string|string[]|{ path: string|string[], nested_timestamp_basis?: "auto"|"absolute"|"relative", align_inputs?: false|"floor"|"ceil" }
 ---@return aisim.Plays
 function aisim.plays(source) end
-
 ---@param source string|table   catalogue name, alias, path of a config.json, YAML or Lua file, or a table
 ---@return table
 function aisim.model(source) end
-
 ---@param source string|table
 ---@return table
 function aisim.hardware(source) end
-
 ---@param path string
 ---@return any
 function aisim.yaml(path) end
-
 ---@param options? { mode?: "incremental"|"generational", pause?: integer }
 function aisim.gc(options) end
-
 --- Stops with the line of the caller and exit status 2.
 ---@param message string
 function aisim.fail(message) end
@@ -58,100 +49,44 @@ function aisim.fail(message) end
 -- Distributions and arrivals -----------------------------------------------------------------------
 
 ---@class aisim.dist
+---@field const fun(x: number): aisim.Dist
+---@field uniform fun(a: number, b: number): aisim.Dist
+---@field exp fun(options: { mean: number }): aisim.Dist
+---@field gamma fun(options: { mean: number, cv: number }): aisim.Dist
+---@field lognormal fun(options: { mean?: number, p50?: number, p99?: number }): aisim.Dist   any two
+---@field pareto fun(options: { min: number, alpha?: number, mean?: number }): aisim.Dist
+---@field zipf fun(options: { n: integer, s?: number }): aisim.Dist
+---@field empirical fun(source: string|(number|{ [1]: number, [2]: number })[]): aisim.Dist   a file, values, or { value, weight }
+---@field mixture fun(list: { [1]: number, [2]: aisim.Drawn }[]): aisim.Dist   { weight, distribution }
+---@field clamp fun(dist: aisim.Drawn, low: number, high: number): aisim.Dist
+---@field fn fun(fn: fun(rng: aisim.Rng): number): aisim.Dist
 aisim.dist = {}
----@return aisim.Dist
-function aisim.dist.const(x) end
----@return aisim.Dist
-function aisim.dist.uniform(a, b) end
----@param options { mean: number }
----@return aisim.Dist
-function aisim.dist.exp(options) end
----@param options { mean: number, cv: number }
----@return aisim.Dist
-function aisim.dist.gamma(options) end
----@param options { mean?: number, p50?: number, p99?: number }   any two
----@return aisim.Dist
-function aisim.dist.lognormal(options) end
----@param options { min: number, alpha?: number, mean?: number }
----@return aisim.Dist
-function aisim.dist.pareto(options) end
----@param options { n: integer, s?: number }
----@return aisim.Dist
-function aisim.dist.zipf(options) end
----@param source string|(number|{ [1]: number, [2]: number })[]   a file, values, or { value, weight }
----@return aisim.Dist
-function aisim.dist.empirical(source) end
----@param list { [1]: number, [2]: aisim.Drawn }[]   { weight, distribution }
----@return aisim.Dist
-function aisim.dist.mixture(list) end
----@param dist aisim.Drawn
----@return aisim.Dist
-function aisim.dist.clamp(dist, low, high) end
----@param fn fun(rng: aisim.Rng): number
----@return aisim.Dist
-function aisim.dist.fn(fn) end
 
 ---@class aisim.Dist
-local Dist = {}
----@param rng aisim.Rng
----@return number
-function Dist:sample(rng) end
+---@field sample fun(self: aisim.Dist, rng: aisim.Rng): number
 
 ---@class aisim.arrivals
+---@field poisson fun(options: { rate: aisim.Rate }): aisim.Arrivals
+---@field gamma fun(options: { rate: aisim.Rate, cv: number }): aisim.Arrivals
+---@field weibull fun(options: { rate: aisim.Rate, shape: number }): aisim.Arrivals
+---@field constant_rate fun(options: { rate: aisim.Rate }): aisim.Arrivals
+---@field schedule fun(list: { [1]: number|string, [2]: aisim.Rate }[]): aisim.Arrivals   { seconds or text, rate from then on }
+---@field burst fun(options: { size: integer, every_ms: aisim.Ms }): aisim.Arrivals
+---@field all_at_once fun(options: { n: integer }): aisim.Arrivals
+---@field trace fun(times: aisim.Ms[]): aisim.Arrivals   ascending
 aisim.arrivals = {}
----@param options { rate: aisim.Rate }
----@return aisim.Arrivals
-function aisim.arrivals.poisson(options) end
----@param options { rate: aisim.Rate, cv: number }
----@return aisim.Arrivals
-function aisim.arrivals.gamma(options) end
----@param options { rate: aisim.Rate, shape: number }
----@return aisim.Arrivals
-function aisim.arrivals.weibull(options) end
----@param options { rate: aisim.Rate }
----@return aisim.Arrivals
-function aisim.arrivals.constant_rate(options) end
----@param list { [1]: number|string, [2]: aisim.Rate }[]   { seconds or text, rate from then on }
----@return aisim.Arrivals
-function aisim.arrivals.schedule(list) end
----@param options { size: integer, every_ms: aisim.Ms }
----@return aisim.Arrivals
-function aisim.arrivals.burst(options) end
----@param options { n: integer }
----@return aisim.Arrivals
-function aisim.arrivals.all_at_once(options) end
----@param times aisim.Ms[]   ascending
----@return aisim.Arrivals
-function aisim.arrivals.trace(times) end
 
 ---@class aisim.Arrivals
-local Arrivals = {}
----@param rng aisim.Rng
----@param n integer
----@return number[] times_ms   the first n
-function Arrivals:times(rng, n) end
+---@field times fun(self: aisim.Arrivals, rng: aisim.Rng, n: integer): number[]   the first n
 
 ---@class aisim.Rng
-local Rng = {}
---- As math.random.
----@return number
-function Rng:random(m, n) end
----@return number
-function Rng:uniform(a, b) end
----@return number
-function Rng:exp(mean) end
----@return number
-function Rng:normal(mean, std) end
----@param dist aisim.Drawn
----@return number
-function Rng:sample(dist) end
----@generic T
----@param list T[]
----@return T
-function Rng:pick(list) end
----@param p number
----@return boolean
-function Rng:chance(p) end
+---@field random fun(self: aisim.Rng, m?: number, n?: number): number   As math.random.
+---@field uniform fun(self: aisim.Rng, a?: number, b?: number): number
+---@field exp fun(self: aisim.Rng, mean?: number): number
+---@field normal fun(self: aisim.Rng, mean?: number, std?: number): number
+---@field sample fun(self: aisim.Rng, dist: aisim.Drawn): number
+---@field pick fun(self: aisim.Rng, list: any[]): any
+---@field chance fun(self: aisim.Rng, p: number): boolean
 
 -- Simulation ---------------------------------------------------------------------------------------
 
@@ -164,56 +99,43 @@ local Sim = {}
 
 ---@return number t_ms
 function Sim:now() end
-
 ---@param options { name?: string, role?: "aggregated"|"prefill"|"decode", workers?: integer, engine: table }
 ---@return aisim.Pool
 function Sim:pool(options) end
-
 ---@param workload aisim.Workload
 function Sim:workload(workload) end
-
 ---@param options aisim.SessionsOptions
 function Sim:sessions(options) end
-
 ---@param options aisim.SubmitOptions
 ---@return aisim.Request handle   valid until the request ends; id, state and cancel() also later
 function Sim:submit(options) end
-
 ---@param options fun(req: aisim.Request, targets: aisim.Targets, now: number): integer?, number[]?|aisim.RouterOptions
 function Sim:router(options) end
-
 ---@param fn fun(req: aisim.Request, targets: aisim.Targets, now: number): boolean, string?
 function Sim:admission(fn) end
-
 ---@param name aisim.HookName
 ---@param fn function
 ---@param options? aisim.HookOptions
 ---@return aisim.Hook
 function Sim:on(name, fn, options) end
-
 ---@param t_ms aisim.Ms
 ---@param fn fun(t: number)
 ---@return aisim.Timer
 function Sim:at(t_ms, fn) end
-
 ---@param delay_ms aisim.Ms
 ---@param fn fun(t: number)
 ---@return aisim.Timer
 function Sim:after(delay_ms, fn) end
-
 --- Does not keep the run alive.
 ---@param period_ms aisim.Ms
 ---@param fn fun(t: number)
 ---@return aisim.Timer
 function Sim:every(period_ms, fn) end
-
 ---@param name string
 ---@return aisim.Rng
 function Sim:rng(name) end
-
 ---@return aisim.Context
 function Sim:context() end
-
 ---@param options aisim.MetricOptions
 ---@return aisim.Metric
 function Sim:counter(options) end
@@ -235,17 +157,13 @@ function Sim:derive(options) end
 function Sim:slo(options) end
 ---@param options { percentile_rule?: "linear"|"nearest"|"sketch", duration?: "measurement"|"observation"|"window", from_ms?: aisim.Ms, to_ms?: aisim.Ms, strict_slo?: boolean, percentiles?: number[] }
 function Sim:measure(options) end
-
 ---@param options? { until_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean }
 ---@return aisim.Run
 function Sim:run(options) end
-
 ---@param reason? string
 function Sim:stop(reason) end
-
 --- Frees the engine early; also <close>.
 function Sim:close() end
-
 --- Known, not modelled.
 function Sim:handoff(options) end
 --- Known, not modelled.
@@ -267,14 +185,9 @@ function Sim:autoscale(options) end
 ---@field kv_cached integer
 ---@field kv_total integer
 ---@field host_used integer
-local Pool = {}
----@param i integer   inside the pool
----@return aisim.Worker
-function Pool:worker(i) end
---- Known, not modelled.
-function Pool:add(n) end
---- Known, not modelled.
-function Pool:remove(n) end
+---@field worker fun(self: aisim.Pool, i: integer): aisim.Worker   i: inside the pool
+---@field add fun(self: aisim.Pool, n?: number)   Known, not modelled.
+---@field remove fun(self: aisim.Pool, n?: number)   Known, not modelled.
 
 ---@class aisim.Worker
 ---@field id integer          over the whole simulation
@@ -290,13 +203,10 @@ function Pool:remove(n) end
 ---@field kv_cached integer
 ---@field kv_total integer
 ---@field host_used integer
-local Worker = {}
-function Worker:drain() end
-function Worker:stop() end
-function Worker:resume() end
---- true, or nil, message, code while blocks are in use.
----@return boolean?, string?, string?
-function Worker:flush_cache() end
+---@field drain fun(self: aisim.Worker)
+---@field stop fun(self: aisim.Worker)
+---@field resume fun(self: aisim.Worker)
+---@field flush_cache fun(self: aisim.Worker): boolean?, string?, string?   true, or nil, message, code while blocks are in use.
 
 -- Requests -----------------------------------------------------------------------------------------
 
@@ -335,11 +245,8 @@ function Worker:flush_cache() end
 ---@field rank integer?
 ---@field state "created"|"waiting"|"running"|"preempted"|"remote"|"done"
 ---@field tag any                   may be set
-local Request = {}
---- Acts after the current event; does nothing for a request that has ended.
-function Request:cancel() end
----@return table
-function Request:copy() end
+---@field cancel fun(self: aisim.Request)   Acts after the current event; does nothing for a request that has ended.
+---@field copy fun(self: aisim.Request): table
 
 --- View of a pass; what is not known at pass.begin is nil there.
 ---@class aisim.Pass
@@ -363,26 +270,15 @@ function Request:copy() end
 ---@field active_blocks integer?
 ---@field inactive_blocks integer?
 ---@field total_blocks integer?
-local Pass = {}
----@return table
-function Pass:copy() end
+---@field copy fun(self: aisim.Pass): table
 
 ---@class aisim.Context
 ---@field tokens integer
 ---@field head_tokens integer   leading named extents, kept by compact
-local Context = {}
----@param name string     same name = same content for everybody
----@param tokens number
----@return aisim.Context
-function Context:append(name, tokens) end
----@param tokens number
----@return aisim.Context
-function Context:append_unique(tokens) end
----@param tokens number   length of the summary that takes the place of all but the head
----@return aisim.Context
-function Context:compact(tokens) end
----@return aisim.Context
-function Context:copy() end
+---@field append fun(self: aisim.Context, name: string, tokens: number): aisim.Context   name: same name = same content for everybody
+---@field append_unique fun(self: aisim.Context, tokens: number): aisim.Context
+---@field compact fun(self: aisim.Context, tokens: number): aisim.Context   tokens: length of the summary that takes the place of all but the head
+---@field copy fun(self: aisim.Context): aisim.Context
 
 -- Hooks --------------------------------------------------------------------------------------------
 
@@ -426,14 +322,11 @@ function Context:copy() end
 ---@field every_ms? aisim.Ms  run.tick
 
 ---@class aisim.Hook
-local Hook = {}
-function Hook:remove() end
----@param on boolean
-function Hook:enable(on) end
+---@field remove fun(self: aisim.Hook)
+---@field enable fun(self: aisim.Hook, on: boolean)
 
 ---@class aisim.Timer
-local Timer = {}
-function Timer:remove() end
+---@field remove fun(self: aisim.Timer)
 
 -- Routing ------------------------------------------------------------------------------------------
 
@@ -503,6 +396,7 @@ function Timer:remove() end
 ---@field profile? { duration_seconds?: number, response_grace_seconds?: number, cancel_drain_seconds?: number, tree_idle_cap_seconds?: number, global_idle_cap_seconds?: number }
 ---@field speedup? number
 ---@field authored_gate? boolean
+---@field once? boolean   every source play at most once; the run ends with the last one
 ---@field cache_identity? "isolated"|"after_system"
 ---@field on_error? "fail_play"|"continue"
 ---@field preset? "agentx-v1"|"agentx-harness"|"agentx-fast"
@@ -514,13 +408,8 @@ function Timer:remove() end
 ---@field requests integer
 ---@field nested_timestamp_basis "absolute"|"relative"
 ---@field [integer] table
-local Plays = {}
---- for play in plays:each() do … end; play is a copy: id, ordinal, block_size, conversations, requests
----@return fun(): table?
-function Plays:each() end
----@param fn fun(play: table): boolean
----@return aisim.Plays
-function Plays:filter(fn) end
+---@field each fun(self: aisim.Plays): fun():   for play in plays:each() do … end; play is a copy: id, ordinal, block_size, conversations, requests
+---@field filter fun(self: aisim.Plays, fn: fun(play: table): boolean): aisim.Plays
 
 ---@class aisim.SessionsOptions
 ---@field class? string
@@ -565,25 +454,13 @@ function Session:now() end
 -- Timing -------------------------------------------------------------------------------------------
 
 ---@class aisim.timing
+---@field fixed fun(options: { prefill_ms: aisim.Ms, decode_ms: aisim.Ms }): aisim.TimingModel
+---@field linear fun(options: { base_ms?: aisim.Ms, per_prefill_token_ms?: aisim.Ms, per_decode_ms?: aisim.Ms, per_context_token_ms?: aisim.Ms }): aisim.TimingModel
+---@field roofline fun(options?: { mfu?: number, mbu?: number, pass_overhead_ms?: aisim.Ms, model?: string|table, hardware?: string, parallelism?: table }): aisim.TimingModel
+---@field tables fun(options: { path: string }): aisim.TimingModel
+---@field default fun(options?: { model?: string|table, hardware?: string, parallelism?: table }): aisim.TimingModel
+---@field measured fun(options?: { data?: string, path?: string }): aisim.TimingModel
 aisim.timing = {}
----@param options { prefill_ms: aisim.Ms, decode_ms: aisim.Ms }
----@return aisim.TimingModel
-function aisim.timing.fixed(options) end
----@param options { base_ms?: aisim.Ms, per_prefill_token_ms?: aisim.Ms, per_decode_ms?: aisim.Ms, per_context_token_ms?: aisim.Ms }
----@return aisim.TimingModel
-function aisim.timing.linear(options) end
----@param options? { mfu?: number, mbu?: number, pass_overhead_ms?: aisim.Ms, model?: string|table, hardware?: string, parallelism?: table }
----@return aisim.TimingModel
-function aisim.timing.roofline(options) end
----@param options { path: string }
----@return aisim.TimingModel
-function aisim.timing.tables(options) end
----@param options? { model?: string|table, hardware?: string, parallelism?: table }
----@return aisim.TimingModel
-function aisim.timing.default(options) end
----@param options? { data?: string, path?: string }
----@return aisim.TimingModel
-function aisim.timing.measured(options) end
 
 ---@class aisim.TimingModel
 local TimingModel = {}
@@ -608,18 +485,9 @@ function TimingModel:describe() end
 ---@field total number   counter
 ---@field value number?  gauge
 ---@field count integer  hist; also n, mean, std, min, max
-local Metric = {}
---- Counter: adds x. Hist: one more value.
----@param x number
----@param label? string
-function Metric:add(x, label) end
---- Gauge: holds x from now on.
----@param x number
----@param label? string
-function Metric:set(x, label) end
----@param q number   0 to 100
----@return number
-function Metric:p(q) end
+---@field add fun(self: aisim.Metric, x: number, label?: string)   Counter: adds x. Hist: one more value.
+---@field set fun(self: aisim.Metric, x: number, label?: string)   Gauge: holds x from now on.
+---@field p fun(self: aisim.Metric, q: number): number   q: 0 to 100
 
 ---@class aisim.Distribution
 ---@field n integer

@@ -60,4 +60,16 @@ function M.hint(name, names)
   return near and (" (did you mean '%s'?)"):format(near) or ""
 end
 
+--- Same for dotted paths: a path that ends in the name comes first.
+---@param name string
+---@param paths string[]
+---@return string
+function M.path_hint(name, paths)
+  local ending = "." .. (name:match("([^.]+)$") or name)
+  for _, path in ipairs(paths) do
+    if path:sub(-#ending) == ending then return (" (did you mean '%s'?)"):format(path) end
+  end
+  return M.hint(name, paths)
+end
+
 return M

@@ -77,6 +77,25 @@ end
 
 local function width_of(text) return utf8.len(text) or #text end
 
+--- Breaks a text into lines of at most n columns, at blanks.
+---@param text string
+---@param n integer
+---@return string[]
+function M.wrap(text, n)
+  local lines, line = {}, ""
+  for word in text:gmatch("%S+") do
+    if line == "" then
+      line = word
+    elseif width_of(line) + 1 + width_of(word) <= n then
+      line = line .. " " .. word
+    else
+      lines[#lines + 1], line = line, word
+    end
+  end
+  lines[#lines + 1] = line
+  return lines
+end
+
 --- Two texts at both ends of a line; on two lines if they do not fit.
 local function both_ends(left, right)
   if right == "" then return left end
@@ -244,6 +263,14 @@ function M.expect(verdicts)
   return #items > 0 and items_line("expect", items) or nil
 end
 
+local function goodput(screen, out)
+  local m, items = screen.metrics, {}
+  if not m.good_fraction then return end
+  items[1] = ("%s of requests meet the SLO"):format(percent(m.good_fraction))
+  add(items, m.goodput_request_throughput_rps, "%s good req/s", M.number)
+  out[#out + 1] = items_line("goodput", items)
+end
+
 local function custom(screen, out)
   local items = {}
   for i, metric in ipairs(screen.custom or {}) do
@@ -268,10 +295,14 @@ function M.screen(screen)
   latencies(screen, out)
   out[#out + 1] = ""
   throughput(screen, out)
+  goodput(screen, out)
   custom(screen, out)
   out[#out + 1] = M.expect(screen.verdicts or {})
-  for i, note in ipairs(screen.notes or {}) do
-    out[#out + 1] = (i == 1 and "notes" .. (" "):rep(LABEL - 5) or (" "):rep(LABEL)) .. note
+  local label = "notes" .. (" "):rep(LABEL - 5)
+  for _, note in ipairs(screen.notes or {}) do
+    for _, line in ipairs(M.wrap(note, WIDTH - LABEL)) do
+      out[#out + 1], label = label .. line, (" "):rep(LABEL)
+    end
   end
   if screen.saved then out[#out + 1] = items_line("saved", { screen.saved }) end
   return table.concat(out, "\n")

@@ -314,9 +314,10 @@ function M.is_defined(name)
     for _, definition in ipairs(core.definitions()) do defined[definition.key] = true end
   end
   if defined[name] then return true end
-  local base, statistic = tostring(name):match("^(.*)%.([^.]+)$")
-  return base ~= nil and (STATISTICS[statistic] or statistic == "peak" or statistic:find("^p%d") ~= nil)
-    and defined[base] == true
+  local base = tostring(name):match("^(.+)%.p%d[%d.]*$")
+  if base then return defined[base] == true end
+  local other, statistic = tostring(name):match("^(.+)%.([^.]+)$")
+  return other ~= nil and (STATISTICS[statistic] or statistic == "peak") == true and defined[other] == true
 end
 
 --- Result of a run that has ended.

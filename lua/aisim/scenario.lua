@@ -305,18 +305,6 @@ function M.params(S, overrides)
   return params.view(values), values, origins
 end
 
---- Makes math.random a function of the seed: a run must not depend on when it was started.
----@param seed integer
-function M.seed_math(seed)
-  local randomseed <const> = M.randomseed
-  randomseed(seed, 0x6169)
-  rawset(math, "randomseed", function(x, y)
-    if x == nil then return randomseed(seed, 0x6169) end
-    return randomseed(x, y)
-  end)
-end
-M.randomseed = math.randomseed
-
 -- No tail calls: the levels of error count these frames.
 return setmetatable(M, {
   __call = function(_, decl)

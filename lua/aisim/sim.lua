@@ -191,7 +191,8 @@ function M:run(options)
   options = check.options("sim:run", options, RUN)
   for _, override in ipairs(self:overrides_()) do
     if not override.used then
-      local what = override.key:find("^engine%.") and "no pool of that role" or "a scenario takes engine.… and its parameters"
+      local what = override.key:find("^engine%.") and "no pool of that role"
+        or "a scenario takes engine.… and its parameters"
       error(("%s: %s"):format(override.flag or override.key, what), 0)
     end
   end

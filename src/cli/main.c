@@ -44,7 +44,7 @@ static volatile int interrupt_signal; /* 0 = none; polled by the engine */
 static volatile sig_atomic_t polling; /* a run looks at interrupt_signal */
 static lua_State *signal_state;
 
-/* ---- signals ------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 /* Raises in script code only: the library, message handlers included, goes on undisturbed, and a
  * pcall in the script gains nothing, because its next instruction raises again. */
@@ -84,7 +84,7 @@ static void catch_signals(lua_State *L)
     }
 }
 
-/* ---- module aisim.host --------------------------------------------------------------------- */
+/* ---- module aisim.host ----------------------------------------------------------------------- */
 
 /** clock() -> seconds of a clock that never goes back. For wall.json and the progress line only. */
 static int host_clock(lua_State *L)
@@ -157,6 +157,18 @@ static int host_file(lua_State *L)
     return 0;
 }
 
+/** program() -> path of the running program, or nil where the system does not say. */
+static int host_program(lua_State *L)
+{
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+    if (n <= 0 || (size_t)n == sizeof path) {
+        return 0;
+    }
+    lua_pushlstring(L, path, (size_t)n);
+    return 1;
+}
+
 /** modules(prefix) -> list of the embedded modules whose names begin so, sorted. */
 static int host_modules(lua_State *L)
 {
@@ -178,7 +190,8 @@ static int open_host(lua_State *L)
     static const luaL_Reg functions[] = {
         {"clock", host_clock}, {"interrupted", host_interrupted}, {"polling", host_polling},
         {"quiet", host_quiet}, {"terminal", host_terminal},       {"utf8", host_utf8},
-        {"file", host_file},   {"modules", host_modules},         {NULL, NULL},
+        {"file", host_file},   {"modules", host_modules},         {"program", host_program},
+        {NULL, NULL},
     };
     luaL_newlib(L, functions);
     lua_pushliteral(L, AISIM_VERSION);
@@ -186,7 +199,7 @@ static int open_host(lua_State *L)
     return 1;
 }
 
-/* ---- finding modules ----------------------------------------------------------------------- */
+/* ---- finding modules ------------------------------------------------------------------------- */
 
 /** Loads folder/name.lua or folder/name/init.lua. @return LUA_OK, an error, or -1: no such file. */
 static int load_from_folder(lua_State *L, const char *folder, const char *module)
@@ -268,7 +281,7 @@ static void install_searcher(lua_State *L)
     lua_pop(L, 2);
 }
 
-/* ---- start --------------------------------------------------------------------------------- */
+/* ---- start ----------------------------------------------------------------------------------- */
 
 /** require "aisim.cli"(arguments) -> exit status */
 static int start(lua_State *L)

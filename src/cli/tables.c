@@ -1,8 +1,8 @@
-/* tables.c - module aisim.tables: the schema, configuration files and definitions of metrics for
- * the verbs run, check, help and list.
+/* tables.c - module aisim.tables: the schema and configuration files for the verbs run, check and
+ * help.
  *
- * Only translation: what is known is known in the rooms config and metrics, what is shown is
- * decided in lua/aisim/cli. Errors are raised as "file:line:column: text". */
+ * Only translation: what is known is known in the room config, what is shown is decided in
+ * lua/aisim/cli. Errors are raised as "file:line:column: text". */
 #include "cli/tables.h"
 
 #include <stdbool.h>
@@ -15,7 +15,6 @@
 #include "config/resolve.h"
 #include "config/schema.h"
 #include "lua/l_value.h"
-#include "metrics/report.h"
 
 /** help(object) -> text, or nil for an unknown object. */
 static int tables_help(lua_State *L)
@@ -110,31 +109,12 @@ static int tables_prediction(lua_State *L)
     return 1;
 }
 
-/** definitions() -> list of { key, unit, text }: what every key of a report means. */
-static int tables_definitions(lua_State *L)
-{
-    lua_newtable(L);
-    const aisim_definition *definition;
-    for (uint32_t i = 0; (definition = aisim_definition_at(i)) != NULL; i++) {
-        lua_createtable(L, 3, 0);
-        lua_pushstring(L, definition->key);
-        lua_rawseti(L, -2, 1);
-        lua_pushstring(L, definition->unit);
-        lua_rawseti(L, -2, 2);
-        lua_pushstring(L, definition->text);
-        lua_rawseti(L, -2, 3);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-    return 1;
-}
-
 int aisim_cli_open_tables(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"help", tables_help},
         {"paths", tables_paths},
         {"prediction", tables_prediction},
-        {"definitions", tables_definitions},
         {NULL, NULL},
     };
     luaL_newlib(L, functions);

@@ -48,8 +48,7 @@ static uint32_t random_pick(void *context, aisim_sim *sim, const aisim_request *
     return (uint32_t)(aisim_rng_unit(context) * targets->n);
 }
 
-/* ---- least_requests, shortest_queue
- * -------------------------------------------------------------- */
+/* ---- least_requests, shortest_queue ---------------------------------------------------------- */
 
 static uint32_t least_requests_pick(void *context, aisim_sim *sim, const aisim_request *request,
                                     const aisim_targets *targets, int64_t *overlap,

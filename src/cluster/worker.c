@@ -70,6 +70,12 @@ static aisim_pass_items collect_items(aisim_worker *worker, const aisim_rank *ra
 {
     bool burst = rank->config.speculation.mode == AISIM_SPECULATION_BURST;
     worker->chunk_len.len = worker->chunk_start.len = worker->context.len = 0;
+    aisim_cruise_sync_all(rank);
+    for (uint32_t i = 0; i < batch->cruised; i++) {
+        uint32_t slot = rank->running.data[i].slot;
+        aisim_array_push(&worker->context,
+                         aisim_known(aisim_requests_at(&rank->engine->requests, slot)));
+    }
     for (uint32_t i = 0; i < batch->plan.len; i++) {
         const aisim_plan_entry *p = &batch->plan.data[i];
         bool ran = !p->undone && !p->lost;
@@ -77,8 +83,8 @@ static aisim_pass_items collect_items(aisim_worker *worker, const aisim_rank *ra
             aisim_array_push(&worker->chunk_len, p->tokens);
             aisim_array_push(&worker->chunk_start, p->before);
         }
-        bool verifies = burst && p->verified > 0 && (p->prefill || p->tokens == 0);
-        if (ran && ((!p->prefill && p->tokens > 0) || verifies)) {
+        bool verifies = burst && p->verified > 0 && p->prefill;
+        if (ran && ((!p->prefill && !p->idle) || verifies)) {
             aisim_array_push(&worker->context, p->known);
         }
     }
@@ -121,7 +127,7 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
         any = true;
         show_level(rank, observers, t_ns);
         const aisim_batch *batch = aisim_rank_batch(rank, planned);
-        if (batch->plan.len > 0) { /* a pass that only rejects takes no time */
+        if (batch->plan.len + batch->cruised > 0) { /* a pass that only rejects takes no time */
             int64_t duration_ns = price(worker, rank, batch);
             worker->price_failed |= duration_ns == AISIM_TIMING_FAILED;
             *end_ns = t_ns + duration_ns > *end_ns ? t_ns + duration_ns : *end_ns;

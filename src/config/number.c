@@ -135,7 +135,7 @@ aisim_number aisim_number_scan(const char *text)
     return real ? (aisim_number){AISIM_NUMBER_REAL, 0, x} : integer_of(text, 10, negative, x);
 }
 
-/* ---- units ---------------------------------------------------------------------------------- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 typedef struct unit_row {
     const char *name;
@@ -208,7 +208,7 @@ bool aisim_number_scan_unit(const char *text, aisim_unit unit, double *out)
     return true;
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 char *aisim_number_show_plain(double x, char out[AISIM_NUMBER_SIZE])
 {

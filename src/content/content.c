@@ -74,7 +74,7 @@ static run *at(const aisim_content *content, uint32_t index)
     return &content->runs.data[index];
 }
 
-/* ---- the map of keyed children -------------------------------------------------------------- */
+/* ---- the map of keyed children --------------------------------------------------------------- */
 
 static uint64_t place_word(uint32_t parent, uint32_t position)
 {
@@ -133,7 +133,7 @@ static void map_remove(aisim_content *content, uint32_t index)
     at(content, head)->alias = r->alias;
 }
 
-/* ---- runs ----------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 /* A run of length 0 with one reference for the caller; its parent gets one more. */
 static uint32_t make_run(aisim_content *content, aisim_node node, run_kind kind,
@@ -187,7 +187,7 @@ void aisim_content_release(aisim_content *content, uint32_t index)
     }
 }
 
-/* ---- hash-id lists -------------------------------------------------------------------------- */
+/* ---- hash-id lists --------------------------------------------------------------------------- */
 
 /* The ids still to be appended: pieces[0] with its first `skip` ids already used. */
 typedef struct id_cursor {
@@ -339,7 +339,7 @@ aisim_node aisim_content_append_ids(aisim_content *content, aisim_node node,
     return (aisim_node){current, goal};
 }
 
-/* ---- the other sources ---------------------------------------------------------------------- */
+/* ---- the other sources ----------------------------------------------------------------------- */
 
 aisim_node aisim_content_namespace(aisim_content *content, uint64_t key)
 {
@@ -399,7 +399,7 @@ aisim_node aisim_content_branch(aisim_content *content, aisim_node node, uint32_
     return (aisim_node){index, node.tokens + tokens};
 }
 
-/* ---- facts ---------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 uint32_t aisim_content_parent(const aisim_content *content, uint32_t index)
 {

@@ -59,8 +59,7 @@ void aisim_mark_remove(aisim_extents *set, uint32_t extent)
     set->generation++;
 }
 
-/* ---- paths
- * ------------------------------------------------------------------------------------------ */
+/* ---- paths ----------------------------------------------------------------------------------- */
 
 /* The run on the path of `run` that contains token number tokens - 1. */
 static uint32_t run_at(const aisim_block_pool *pool, uint32_t run, uint32_t tokens)
@@ -71,8 +70,7 @@ static uint32_t run_at(const aisim_block_pool *pool, uint32_t run, uint32_t toke
     return run;
 }
 
-/* ---- states
- * ------------------------------------------------------------------------------------------ */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 aisim_state_ref aisim_state_new(aisim_block_pool *pool, uint32_t k)
 {
@@ -206,8 +204,7 @@ aisim_state_hit aisim_state_find(aisim_block_pool *pool, uint32_t run, uint32_t 
     return (aisim_state_hit){0, AISIM_NO_STATE, false};
 }
 
-/* ---- partial pages
- * ------------------------------------------------------------------------------------ */
+/* ---- partial pages --------------------------------------------------------------------------- */
 
 uint32_t aisim_page_find(const aisim_block_pool *pool, uint32_t run, uint32_t tokens)
 {

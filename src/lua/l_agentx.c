@@ -32,7 +32,7 @@ void aisim_l_replays_free(aisim_l_sim *s)
     }
 }
 
-/* ---- options ------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool get(lua_State *L, int table, const char *key)
 {
@@ -134,6 +134,7 @@ static void read_config(lua_State *L, int table, aisim_agentx_config *config)
     read_profile(L, table, &config->profile);
     get_number(L, table, "speedup", &config->speedup);
     get_flag(L, table, "authored_gate", &config->authored_gate);
+    get_flag(L, table, "once", &config->once);
     config->cache_identity = (aisim_cache_identity)get_word(
         L, table, "cache_identity", "after_system", (int)config->cache_identity);
     config->on_error =
@@ -166,7 +167,7 @@ static int sim_agentx(lua_State *L)
     return 1;
 }
 
-/* ---- accounting ---------------------------------------------------------------------------- */
+/* ---- accounting ------------------------------------------------------------------------------ */
 
 static void set_time(lua_State *L, const char *key, int64_t t_ns)
 {

@@ -11,7 +11,7 @@
 
 #include "aisim/status.h"
 
-/* ---- errors (l_error.c) -------------------------------------------------------------------- */
+/* ---- errors (l_error.c) ---------------------------------------------------------------------- */
 
 /** Raises "file:line: text" with the position of the nearest script frame (frames of the aisim
  *  library are skipped). printf-like with the conversions of lua_pushfstring. */
@@ -26,7 +26,7 @@ void aisim_l_where(lua_State *L);
 /** Pushes "file:line" of where the function at index was written. */
 void aisim_l_where_function(lua_State *L, int index);
 
-/* ---- classes (l_core.c) -------------------------------------------------------------------- */
+/* ---- classes (l_core.c) ---------------------------------------------------------------------- */
 
 /** Creates the metatable of a class: __name, __metatable, __tostring, __gc (both NULL allowed) and
  *  `methods` as __index unless index is given, which then gets the methods table as upvalue 1. The

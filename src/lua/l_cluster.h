@@ -3,6 +3,7 @@
 #define AISIM_LUA_L_CLUSTER_H
 
 #include "base/array.h"
+#include "config/value.h"
 #include "lua/l_common.h"
 
 #define AISIM_L_POOL "aisim.Pool"
@@ -17,7 +18,9 @@ typedef struct aisim_l_pool_info {
     char *timing; /**< "default", "fixed", …, "function" */
     double gpus;  /**< of one worker */
     uint64_t blocks, batched_tokens; /**< of one rank */
-    int machine;                     /**< refs */
+    uint32_t block_size;
+    aisim_value *configuration; /**< the engine table, resolved; owned */
+    int machine;                /**< refs */
 } aisim_l_pool_info;
 
 typedef struct aisim_l_cluster {

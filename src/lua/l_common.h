@@ -78,7 +78,7 @@ typedef struct aisim_l_sim {
     struct aisim_l_replays *replays;
 } aisim_l_sim;
 
-/* ---- errors (l_error.c) -------------------------------------------------------------------- */
+/* ---- errors (l_error.c) ---------------------------------------------------------------------- */
 
 /** Pops the error value on L and pushes its text + context + traceback of the script frames of
  *  `from`. */
@@ -87,7 +87,7 @@ void aisim_l_traceback(lua_State *L, lua_State *from, const aisim_l_sim *s);
 /** Milliseconds as people read them, at most nanoseconds. @return out */
 char *aisim_l_format_ms(char out[40], int64_t t_ns);
 
-/* ---- the simulation (l_sim.c) -------------------------------------------------------------- */
+/* ---- the simulation (l_sim.c) ---------------------------------------------------------------- */
 
 /** The simulation at an argument; raises for anything else and for a closed one. */
 aisim_l_sim *aisim_l_check_sim(lua_State *L, int arg);
@@ -144,7 +144,7 @@ static inline void aisim_l_push_ms(lua_State *L, int64_t t_ns)
  *  functions. Looks at the function at index. */
 int aisim_l_wanted_arguments(lua_State *L, int index, int available);
 
-/* ---- parts of the simulation --------------------------------------------------------------- */
+/* ---- parts of the simulation ----------------------------------------------------------------- */
 
 void aisim_l_hooks_init(aisim_l_sim *s);
 void aisim_l_hooks_free(aisim_l_sim *s);
@@ -169,7 +169,7 @@ void aisim_l_metrics_finish(aisim_l_sim *s);              /**< after it: builds 
 /** Number of a traffic class, which the recorder gets to know. */
 uint16_t aisim_l_class_id(aisim_l_sim *s, const char *name);
 
-/* ---- requests (l_request.c) ---------------------------------------------------------------- */
+/* ---- requests (l_request.c) ------------------------------------------------------------------ */
 
 /** Pushes the view of a request, valid in the call opened by aisim_l_begin. Callback level. */
 void aisim_l_push_view(lua_State *L, aisim_l_sim *s, const aisim_request *request);
@@ -191,6 +191,7 @@ const char *aisim_l_request_state_text(uint8_t state);
 void aisim_l_error_register(lua_State *L);
 void aisim_l_sim_register(lua_State *L);
 void aisim_l_request_register(lua_State *L);
+void aisim_l_hook_names_register(lua_State *L);
 void aisim_l_hooks_register(lua_State *L);
 void aisim_l_timer_register(lua_State *L);
 void aisim_l_pass_register(lua_State *L);
@@ -209,6 +210,7 @@ void aisim_l_plays_register(lua_State *L);
 void aisim_l_agentx_register(lua_State *L);
 void aisim_l_metric_register(lua_State *L);
 void aisim_l_report_register(lua_State *L);
+void aisim_l_records_register(lua_State *L);
 void aisim_l_engine_register(lua_State *L);
 
 #endif

@@ -22,7 +22,7 @@ typedef struct l_context {
     bool named_only; /* the node is the head */
 } l_context;
 
-/* ---- references ---------------------------------------------------------------------------- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 static void release(aisim_l_sim *s, aisim_node node)
 {
@@ -61,7 +61,7 @@ static void extend_private(aisim_l_sim *s, aisim_node *node, uint32_t tokens)
     }
 }
 
-/* ---- content of one request ---------------------------------------------------------------- */
+/* ---- content of one request ------------------------------------------------------------------ */
 
 uint32_t aisim_l_check_tokens(lua_State *L, int arg, const char *what)
 {
@@ -205,7 +205,7 @@ aisim_node aisim_l_make_content(lua_State *L, aisim_l_sim *s, int index, uint32_
     return node;
 }
 
-/* ---- contexts ------------------------------------------------------------------------------ */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 static l_context *check(lua_State *L)
 {

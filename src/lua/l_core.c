@@ -153,6 +153,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_error_register(L);
     aisim_l_sim_register(L);
     aisim_l_request_register(L);
+    aisim_l_hook_names_register(L);
     aisim_l_hooks_register(L);
     aisim_l_timer_register(L);
     aisim_l_pass_register(L);
@@ -172,6 +173,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_agentx_register(L);
     aisim_l_metric_register(L);
     aisim_l_report_register(L);
+    aisim_l_records_register(L);
     aisim_l_engine_register(L);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");

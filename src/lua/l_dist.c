@@ -31,7 +31,7 @@ typedef struct l_dist {
     double *cumulative; /* weights summed; the last one is the total */
 } l_dist;
 
-/* ---- drawing ------------------------------------------------------------------------------- */
+/* ---- drawing --------------------------------------------------------------------------------- */
 
 /* First index whose cumulative weight exceeds u * total. */
 static uint32_t pick(const l_dist *d, double u)
@@ -146,7 +146,7 @@ uint32_t aisim_l_draw_count(lua_State *L, int dist, int rng, uint32_t least, con
     return n < least ? least : n;
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static l_dist *new_dist(lua_State *L, l_kind kind, double a, double b)
 {

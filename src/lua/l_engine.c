@@ -19,7 +19,7 @@
 #include "lua/l_timing.h"
 #include "lua/l_value.h"
 
-/* ---- reading the resolved tree ------------------------------------------------------------- */
+/* ---- reading the resolved tree --------------------------------------------------------------- */
 
 static const aisim_value *at(const aisim_value *tree, const char *path)
 {
@@ -50,7 +50,7 @@ static bool is_at(const aisim_value *tree, const char *path, const char *word)
     return text != NULL && strcmp(text, word) == 0;
 }
 
-/* ---- --set flags --------------------------------------------------------------------------- */
+/* ---- --set flags ----------------------------------------------------------------------------- */
 
 /* The part of "engine.workers.<role>.KEY" or "engine.KEY" below this pool's table, or NULL. */
 static const char *below_pool(const char *path, const char *role)
@@ -115,7 +115,7 @@ static void apply_overrides(lua_State *L, aisim_l_sim *s, const char *role, aisi
     lua_pop(L, 1);
 }
 
-/* ---- catalogue ----------------------------------------------------------------------------- */
+/* ---- catalogue ------------------------------------------------------------------------------- */
 
 /* Calls catalogue.<what>(name or table); leaves the descriptor table on the stack. */
 static void push_descriptor(lua_State *L, const char *what, const aisim_value *value)
@@ -153,7 +153,7 @@ static aisim_l_machine *push_machine(lua_State *L, const aisim_value *tree)
     return machine;
 }
 
-/* ---- timing -------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 static void read_fixes(const aisim_value *tree, aisim_l_timing_spec *spec)
 {
@@ -218,7 +218,7 @@ static aisim_timing **push_timing(lua_State *L, const aisim_value *tree,
     return slot;
 }
 
-/* ---- the pool ------------------------------------------------------------------------------ */
+/* ---- the pool -------------------------------------------------------------------------------- */
 
 static void read_rank(lua_State *L, const aisim_l_sim *s, const char *role, const aisim_value *tree,
                       const aisim_l_machine *machine, const char *name, aisim_rank_config *rank)
@@ -231,10 +231,12 @@ static void read_rank(lua_State *L, const aisim_l_sim *s, const char *role, cons
     if (aisim_config_rank(tree, &facts, rank, &capacity, &err) != AISIM_OK) {
         raise_at_flag(L, s, role, &err);
     }
+    uint32_t drafts =
+        rank->speculation.mode == AISIM_SPECULATION_NONE ? 0 : rank->speculation.depth;
     if (capacity.type == AISIM_CAPACITY_DEFAULT &&
         aisim_l_machine_blocks(machine, capacity.memory_fraction,
-                               rank->scheduler.max_batched_tokens, rank->kv.block_size,
-                               rank->speculation.depth, name, &rank->kv.blocks, &err) != AISIM_OK) {
+                               rank->scheduler.max_batched_tokens, rank->kv.block_size, drafts,
+                               name, &rank->kv.blocks, &err) != AISIM_OK) {
         aisim_l_raise(L, &err);
     }
 }
@@ -255,6 +257,7 @@ static void describe(aisim_l_pool_info *info, const aisim_pool_config *config,
     info->gpus = known.gpus;
     info->role = config->role;
     info->blocks = config->rank.kv.blocks;
+    info->block_size = config->rank.kv.block_size;
     info->batched_tokens = config->rank.scheduler.max_batched_tokens;
 }
 
@@ -301,6 +304,8 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
     }
     *timing = NULL; /* the pool owns it now */
     describe(info, &config, *tree, machine, has_functions);
+    info->configuration = *tree;
+    *tree = NULL; /* the pool owns it now */
     lua_pushvalue(L, machine_at);
     info->machine = aisim_l_anchor(L, s);
     return index;

@@ -142,11 +142,28 @@ static void add_frame(luaL_Buffer *b, lua_State *L, lua_State *from, lua_Debug *
     luaL_addvalue(b);
 }
 
+/* Replaces the error value on top by its text; never an address, which would differ between runs.
+ */
+static void to_text(lua_State *L)
+{
+    if (lua_type(L, -1) == LUA_TSTRING) {
+        return;
+    }
+    if (lua_type(L, -1) == LUA_TNUMBER) {
+        luaL_tolstring(L, -1, NULL);
+    } else if (luaL_getmetafield(L, -1, "__tostring") != LUA_TNIL) {
+        lua_pop(L, 1);
+        luaL_tolstring(L, -1, NULL);
+    } else {
+        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, -1));
+    }
+    lua_remove(L, -2);
+}
+
 void aisim_l_traceback(lua_State *L, lua_State *from, const aisim_l_sim *s)
 {
     luaL_checkstack(L, 12, NULL);
-    luaL_tolstring(L, -1, NULL);
-    lua_remove(L, -2);
+    to_text(L);
     const char *message = lua_tostring(L, -1);
     if (strstr(message, "\nstack traceback:") != NULL) { /* passed on from an inner run */
         return;

@@ -27,7 +27,7 @@ static aisim_l_hooks *make(void)
     return h;
 }
 
-/* ---- the observer mask --------------------------------------------------------------------- */
+/* ---- the observer mask ----------------------------------------------------------------------- */
 
 static void update_mask(aisim_l_sim *s)
 {
@@ -48,7 +48,7 @@ static void update_mask(aisim_l_sim *s)
     aisim_observers_update(observers);
 }
 
-/* ---- filters ------------------------------------------------------------------------------- */
+/* ---- filters --------------------------------------------------------------------------------- */
 
 static bool passes(const aisim_l_sim *s, const aisim_l_sub *sub, const aisim_event *event)
 {
@@ -81,7 +81,7 @@ static bool passes(const aisim_l_sim *s, const aisim_l_sub *sub, const aisim_eve
     return true;
 }
 
-/* ---- calling ------------------------------------------------------------------------------- */
+/* ---- calling --------------------------------------------------------------------------------- */
 
 static void push_scalar(lua_State *L, const aisim_l_scalar *x)
 {
@@ -142,7 +142,7 @@ static void call_one(aisim_l_sim *s, const aisim_l_sub *sub, const aisim_event *
     aisim_l_call(s, outer, wanted < n ? wanted : n, 0);
 }
 
-/* ---- batches ------------------------------------------------------------------------------- */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 static void flush(aisim_l_sim *s, aisim_l_sub *sub)
 {
@@ -205,7 +205,7 @@ void aisim_l_hooks_flush(aisim_l_sim *s)
     }
 }
 
-/* ---- the observer -------------------------------------------------------------------------- */
+/* ---- the observer ---------------------------------------------------------------------------- */
 
 /* Removed subscriptions stay in place (handles index them); their lists are rebuilt. */
 static void rebuild_lists(aisim_l_hooks *h)
@@ -307,7 +307,7 @@ void aisim_l_hooks_reject_reason(aisim_l_sim *s, int ref)
     s->hooks->reject_reason = ref;
 }
 
-/* ---- run.tick ------------------------------------------------------------------------------ */
+/* ---- run.tick -------------------------------------------------------------------------------- */
 
 /* fn(t, k) of run.tick runs through the timers; this says whether it may run now. */
 bool aisim_l_hooks_tick_enabled(aisim_l_sim *s, uint32_t sub, int64_t t_ns)
@@ -316,7 +316,7 @@ bool aisim_l_hooks_tick_enabled(aisim_l_sim *s, uint32_t sub, int64_t t_ns)
     return x->enabled && !x->removed && t_ns >= x->from_ns && t_ns < x->until_ns;
 }
 
-/* ---- sim:on -------------------------------------------------------------------------------- */
+/* ---- sim:on ---------------------------------------------------------------------------------- */
 
 static const aisim_l_hook_info *find(const char *name)
 {
@@ -473,40 +473,11 @@ static int hook_tostring(lua_State *L)
     return 1;
 }
 
-/* core.hook_list() -> array of {name=, class=, modelled=, view=, args={…}} in documented order */
-static int l_hook_list(lua_State *L)
-{
-    static const char *const views[] = {NULL, "sim", "req", "pass"};
-    lua_createtable(L, (int)aisim_l_hook_count, 0);
-    for (unsigned i = 0; i < aisim_l_hook_count; i++) {
-        const aisim_l_hook_info *info = &aisim_l_hook_infos[i];
-        lua_createtable(L, 0, 5);
-        lua_pushstring(L, info->name);
-        lua_setfield(L, -2, "name");
-        lua_pushstring(L, info->price);
-        lua_setfield(L, -2, "class");
-        lua_pushboolean(L, info->type != AISIM_L_NOT_MODELLED);
-        lua_setfield(L, -2, "modelled");
-        lua_pushstring(L, views[info->view]);
-        lua_setfield(L, -2, "view");
-        lua_newtable(L);
-        for (int a = 0; info->args[a] != NULL; a++) {
-            lua_pushstring(L, info->args[a]);
-            lua_rawseti(L, -2, a + 1);
-        }
-        lua_setfield(L, -2, "args");
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-    return 1;
-}
-
 void aisim_l_hooks_register(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"hook_list", l_hook_list}, {NULL, NULL}};
     static const luaL_Reg methods[] = {
         {"remove", hook_remove}, {"enable", hook_enable}, {NULL, NULL}};
     static const aisim_l_class class_ = {HOOK, methods, NULL, NULL, hook_tostring, NULL};
-    luaL_setfuncs(L, functions, 0);
     aisim_l_class_register(L, &class_);
     aisim_l_extend(L, "aisim.Sim", (const luaL_Reg[]){{"on_", sim_on}, {NULL, NULL}});
 }

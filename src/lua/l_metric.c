@@ -29,7 +29,7 @@ static double check_value(lua_State *L, const aisim_l_declared *d, const char *m
 {
     if (lua_type(L, 2) != LUA_TNUMBER) {
         aisim_l_fail(L, "metric '%s': %s: number expected, got %s", d->name, method,
-                     luaL_typename(L, 2));
+                     lua_isnone(L, 2) ? "nil" : luaL_typename(L, 2));
     }
     return lua_tonumber(L, 2);
 }
@@ -141,7 +141,7 @@ static int metric_tostring(lua_State *L)
     return 1;
 }
 
-/* ---- declaration --------------------------------------------------------------------------- */
+/* ---- declaration ----------------------------------------------------------------------------- */
 
 void aisim_l_metric_attach(lua_State *L, aisim_l_metrics *m, aisim_l_declared *d)
 {

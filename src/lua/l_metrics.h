@@ -45,6 +45,9 @@ aisim_l_metrics *aisim_l_metrics_of(aisim_l_sim *s);
 /** Makes the recorder with the configuration so far and hands it the declared metrics. */
 aisim_recorder *aisim_l_recorder(lua_State *L, aisim_l_sim *s);
 
+/** The metrics of the simulation at argument 1 whose report is built; raises before the run. */
+aisim_l_metrics *aisim_l_check_built(lua_State *L, aisim_l_sim **out);
+
 /** Gives a declared metric to the recorder. */
 void aisim_l_metric_attach(lua_State *L, aisim_l_metrics *m, aisim_l_declared *declared);
 

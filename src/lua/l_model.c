@@ -138,7 +138,7 @@ aisim_status aisim_l_machine_blocks(const aisim_l_machine *machine, double memor
     return status;
 }
 
-/* ---- timing -------------------------------------------------------------------------------- */
+/* ---- timing ---------------------------------------------------------------------------------- */
 
 static aisim_status read_options(const aisim_l_timing_spec *spec, aisim_op_level_options *out,
                                  aisim_error *err)

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 
-/* ---- shared ownership ---------------------------------------------------------------------- */
+/* ---- shared ownership ------------------------------------------------------------------------ */
 
 void aisim_l_corpus_hold(aisim_l_corpus *corpus)
 {
@@ -57,7 +57,7 @@ static int plays_gc(lua_State *L)
     return 0;
 }
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 /* core.plays(list of paths, basis, align_inputs) */
 static int l_plays(lua_State *L)
@@ -85,7 +85,7 @@ static int l_plays(lua_State *L)
     return 1;
 }
 
-/* ---- looking ------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 static void set_integer(lua_State *L, const char *key, lua_Integer value)
 {

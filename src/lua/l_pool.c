@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "config/emit.h"
 #include "lua/l_cluster.h"
 #include "lua/l_engine.h"
 
@@ -32,6 +33,7 @@ void aisim_l_cluster_free(aisim_l_sim *s)
         aisim_free(c->pools.data[i].name);
         aisim_free(c->pools.data[i].line);
         aisim_free(c->pools.data[i].timing);
+        aisim_value_free(c->pools.data[i].configuration);
     }
     if (c != NULL) {
         aisim_l_timing_functions_free(c);
@@ -59,7 +61,7 @@ static uint32_t check_handle(lua_State *L, const char *class_, aisim_l_sim **s)
     return handle->index;
 }
 
-/* ---- figures ------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 typedef struct l_sums {
     lua_Integer waiting, running, active_requests, active_prefill_tokens, active_blocks;
@@ -114,7 +116,7 @@ static const char *const figure_names[] = {
     "active_blocks", "kv_used", "kv_cached",       "kv_total",
     "host_used",     NULL};
 
-/* ---- workers ------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 void aisim_l_push_worker(lua_State *L, aisim_l_sim *s, uint32_t worker)
 {
@@ -224,7 +226,7 @@ static int worker_tostring(lua_State *L)
     return 1;
 }
 
-/* ---- pools --------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 uint32_t aisim_l_check_pool(lua_State *L, aisim_l_sim *s, int index)
 {
@@ -310,9 +312,14 @@ static int pool_worker(lua_State *L)
 
 static int pool_tostring(lua_State *L)
 {
-    aisim_l_sim *s;
-    uint32_t index = check_handle(L, AISIM_L_POOL, &s);
-    const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[index];
+    const l_handle *handle = luaL_checkudata(L, 1, AISIM_L_POOL);
+    lua_getiuservalue(L, 1, 1);
+    aisim_l_sim *s = lua_touserdata(L, -1);
+    if (s->sim == NULL) {
+        lua_pushliteral(L, "pool (closed)");
+        return 1;
+    }
+    const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[handle->index];
     lua_pushfstring(L, "pool '%s' (%d workers)", pool->name, (int)pool->workers);
     return 1;
 }
@@ -349,7 +356,13 @@ static int sim_pools(lua_State *L)
     lua_createtable(L, (int)c->pools.len, 0);
     for (uint32_t i = 0; i < c->pools.len; i++) {
         const aisim_l_pool_info *pool = &c->pools.data[i];
-        lua_createtable(L, 0, 4);
+        lua_createtable(L, 0, 7);
+        lua_pushstring(L, pool->name);
+        lua_setfield(L, -2, "name");
+        lua_pushinteger(L, (lua_Integer)pool->blocks);
+        lua_setfield(L, -2, "blocks");
+        lua_pushinteger(L, pool->block_size);
+        lua_setfield(L, -2, "block_size");
         lua_pushstring(L, pool->line);
         lua_setfield(L, -2, "line");
         lua_pushstring(L, pool->timing);
@@ -360,6 +373,20 @@ static int sim_pools(lua_State *L)
         lua_setfield(L, -2, "gpus");
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
+    return 1;
+}
+
+/* core sim:configuration_(i) -> resolved engine table of the i-th pool as YAML; behind each value
+ * where it came from */
+static int sim_configuration(lua_State *L)
+{
+    const aisim_l_cluster *c = aisim_l_cluster_of(aisim_l_check_sim(L, 1));
+    lua_Integer i = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, i >= 1 && i <= (lua_Integer)c->pools.len, 2, "no such pool");
+    aisim_text yaml = {0};
+    aisim_emit_yaml_origins(c->pools.data[i - 1].configuration, &yaml);
+    lua_pushstring(L, aisim_text_get(&yaml));
+    aisim_text_free(&yaml);
     return 1;
 }
 
@@ -405,5 +432,6 @@ void aisim_l_pool_register(lua_State *L)
                                       {"pool_number_", sim_pool_number},
                                       {"ranks_", sim_ranks},
                                       {"pools_", sim_pools},
+                                      {"configuration_", sim_configuration},
                                       {NULL, NULL}});
 }

@@ -1,10 +1,11 @@
 /* l_report.c - the recorder of a simulation and the primitives of its result (spec/lua-api.md §11).
  *
  * lua/aisim/results.lua makes the object that scripts see; here are the numbers: the flat table of
- * metrics, distributions, the request records, the report as JSON. The recorder lives as long as
+ * metrics, distributions, the report as JSON. The recorder lives as long as
  * the simulation, so a result may be read as long as somebody holds it. */
 #include "lua/l_metrics.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,12 +13,12 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "config/emit.h"
 #include "lua/l_cluster.h"
-#include "metrics/request_log.h"
 
 enum { KEPT_RECORDS = 100000 }; /* unless the run says otherwise: some 60 MB */
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 aisim_l_metrics *aisim_l_metrics_of(aisim_l_sim *s)
 {
@@ -130,9 +131,22 @@ void aisim_l_metrics_start(lua_State *L, aisim_l_sim *s)
     aisim_observers_update(observers);
 }
 
+/* Of the resolved configurations of all pools, in order. @return NULL without a pool */
+static const char *config_digest(aisim_l_sim *s, char out[17])
+{
+    const aisim_l_cluster *c = aisim_l_cluster_of(s);
+    uint64_t digest = 0;
+    for (uint32_t i = 0; i < c->pools.len; i++) {
+        digest = digest * 1099511628211u ^ aisim_value_digest(c->pools.data[i].configuration);
+    }
+    snprintf(out, 17, "%016" PRIx64, digest);
+    return c->pools.len > 0 ? out : NULL;
+}
+
 void aisim_l_metrics_finish(aisim_l_sim *s)
 {
     aisim_l_metrics *m = s->metrics;
+    char digest[17];
     aisim_recorder_finish(m->recorder, aisim_sim_now(s->sim));
     if (m->built) {
         aisim_results_free(&m->results);
@@ -140,12 +154,15 @@ void aisim_l_metrics_finish(aisim_l_sim *s)
     const aisim_report_meta meta = {.version = AISIM_VERSION,
                                     .scenario = s->name[0] != '\0' ? s->name : NULL,
                                     .seed = aisim_sim_seed(s->sim),
-                                    .interrupted = aisim_sim_stop_reason(s->sim)};
+                                    .config_digest = config_digest(s, digest),
+                                    .interrupted = s->code == AISIM_EINTERRUPTED
+                                                       ? "interrupted"
+                                                       : aisim_sim_stop_reason(s->sim)};
     aisim_report_build(&m->results, m->recorder, &meta);
     m->built = true;
 }
 
-static aisim_l_metrics *check_built(lua_State *L, aisim_l_sim **out)
+aisim_l_metrics *aisim_l_check_built(lua_State *L, aisim_l_sim **out)
 {
     aisim_l_sim *s = aisim_l_check_sim(L, 1);
     if (s->metrics == NULL || !s->metrics->built) {
@@ -155,7 +172,7 @@ static aisim_l_metrics *check_built(lua_State *L, aisim_l_sim **out)
     return s->metrics;
 }
 
-/* ---- settings ------------------------------------------------------------------------------ */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 static double bound(lua_State *L, int table, const char *key)
 {
@@ -232,7 +249,7 @@ static int sim_keep_requests(lua_State *L)
     return 0;
 }
 
-/* ---- results ------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void add_leaf(void *context, const char *name, const aisim_result *leaf)
 {
@@ -260,7 +277,7 @@ static void add_leaf(void *context, const char *name, const aisim_result *leaf)
 static int sim_flat(lua_State *L)
 {
     aisim_l_sim *s;
-    const aisim_results *results = &check_built(L, &s)->results;
+    const aisim_results *results = &aisim_l_check_built(L, &s)->results;
     static const char *const parts[] = {"totals", "distributions", "classes", "custom"};
     lua_newtable(L);
     for (int i = 0; i < 4; i++) {
@@ -314,7 +331,7 @@ static void push_node(lua_State *L, const aisim_results *results, uint32_t node)
 static int sim_results(lua_State *L)
 {
     aisim_l_sim *s;
-    const aisim_results *results = &check_built(L, &s)->results;
+    const aisim_results *results = &aisim_l_check_built(L, &s)->results;
     uint32_t node = 0;
     if (!lua_isnoneornil(L, 2)) {
         node = aisim_results_path(results, 0, luaL_checkstring(L, 2));
@@ -330,7 +347,7 @@ static int sim_results(lua_State *L)
 static int sim_add_result(lua_State *L)
 {
     aisim_l_sim *s;
-    aisim_results *results = &check_built(L, &s)->results;
+    aisim_results *results = &aisim_l_check_built(L, &s)->results;
     uint32_t custom = aisim_results_find(results, 0, "custom");
     double value = lua_isnoneornil(L, 3) ? (double)NAN : luaL_checknumber(L, 3);
     aisim_results_number(results, custom, luaL_checkstring(L, 2), value);
@@ -341,7 +358,7 @@ static int sim_add_result(lua_State *L)
 static int sim_json(lua_State *L)
 {
     aisim_l_sim *s;
-    const aisim_results *results = &check_built(L, &s)->results;
+    const aisim_results *results = &aisim_l_check_built(L, &s)->results;
     aisim_json json = {.indent = (uint32_t)luaL_optinteger(L, 2, 0)};
     aisim_results_json(results, 0, &json);
     lua_pushlstring(L, json.text.data, json.text.len);
@@ -349,26 +366,38 @@ static int sim_json(lua_State *L)
     return 1;
 }
 
-/* core sim:percentile_(key, class or nil, q or nil) -> number, or the count when q is nil; nil when
- * there is no such distribution */
+/* A histogram of the scenario, of one label if given. */
+static aisim_digest *custom_digest(aisim_recorder *recorder, const char *name, const char *label)
+{
+    aisim_metric *metric = aisim_custom_find(aisim_recorder_custom(recorder), name);
+    if (metric == NULL || aisim_metric_spec_of(metric)->kind != AISIM_METRIC_HIST) {
+        return NULL;
+    }
+    for (uint32_t cell = 1; label != NULL && cell < aisim_metric_cells(metric); cell++) {
+        if (strcmp(aisim_metric_label(metric, cell), label) == 0) {
+            return aisim_metric_digest(metric, cell);
+        }
+    }
+    return label == NULL ? aisim_metric_digest(metric, 0) : NULL;
+}
+
+/* core sim:percentile_(key, class or nil, q) -> number; nil when there is no such distribution or
+ * it is empty */
 static int sim_percentile(lua_State *L)
 {
     aisim_l_sim *s;
-    aisim_l_metrics *m = check_built(L, &s);
-    int32_t class_id =
-        lua_isnoneornil(L, 3) ? -1 : (int32_t)aisim_l_class_id(s, luaL_checkstring(L, 3));
-    aisim_digest *digest =
-        aisim_recorder_distribution(m->recorder, luaL_checkstring(L, 2), class_id);
+    aisim_l_metrics *m = aisim_l_check_built(L, &s);
+    const char *key = luaL_checkstring(L, 2);
+    const char *label = luaL_optstring(L, 3, NULL);
+    aisim_digest *digest = custom_digest(m->recorder, key, label);
     if (digest == NULL) {
+        int32_t class_id = label == NULL ? -1 : (int32_t)aisim_l_class_id(s, label);
+        digest = aisim_recorder_distribution(m->recorder, key, class_id);
+    }
+    if (digest == NULL || digest->n == 0) {
         return 0;
     }
-    if (lua_isnoneornil(L, 4)) {
-        lua_pushinteger(L, (lua_Integer)digest->n);
-    } else if (digest->n == 0) {
-        return 0;
-    } else {
-        lua_pushnumber(L, aisim_digest_percentile(digest, luaL_checknumber(L, 4)));
-    }
+    lua_pushnumber(L, aisim_digest_percentile(digest, luaL_checknumber(L, 4)));
     return 1;
 }
 
@@ -376,7 +405,7 @@ static int sim_percentile(lua_State *L)
 static int sim_series(lua_State *L)
 {
     aisim_l_sim *s;
-    aisim_l_metrics *m = check_built(L, &s);
+    aisim_l_metrics *m = aisim_l_check_built(L, &s);
     aisim_metric *metric =
         aisim_custom_find(aisim_recorder_custom(m->recorder), luaL_checkstring(L, 2));
     if (metric == NULL || aisim_metric_spec_of(metric)->kind != AISIM_METRIC_SERIES) {
@@ -394,78 +423,6 @@ static int sim_series(lua_State *L)
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
     return 2;
-}
-
-/* ---- request records ----------------------------------------------------------------------- */
-
-/* core sim:record_count_() -> kept, lost */
-static int sim_record_count(lua_State *L)
-{
-    aisim_l_sim *s;
-    const aisim_l_metrics *m = check_built(L, &s);
-    lua_pushinteger(L, (lua_Integer)m->records.len);
-    lua_pushinteger(L, (lua_Integer)m->lost_records);
-    return 2;
-}
-
-/* core sim:record_(i) -> table with the keys of requests.jsonl, undefined ones absent */
-static int sim_record(lua_State *L)
-{
-    aisim_l_sim *s;
-    const aisim_l_metrics *m = check_built(L, &s);
-    lua_Integer i = luaL_checkinteger(L, 2);
-    if (i < 1 || i > (lua_Integer)m->records.len) {
-        return 0;
-    }
-    const aisim_record *record = &m->records.data[i - 1];
-    lua_newtable(L);
-    const aisim_record_field *field;
-    for (uint32_t f = 0; (field = aisim_record_field_at(f)) != NULL; f++) {
-        const char *text = field->text ? aisim_record_text(record, field) : NULL;
-        double number = field->text ? (double)NAN : aisim_record_number(record, field);
-        if (text != NULL) {
-            lua_pushstring(L, text);
-        } else if (!isnan(number)) {
-            lua_Integer whole;
-            if (lua_numbertointeger(number, &whole) && (double)whole == number &&
-                strstr(field->key, "_ms") == NULL) {
-                lua_pushinteger(L, whole);
-            } else {
-                lua_pushnumber(L, number);
-            }
-        } else {
-            continue;
-        }
-        lua_setfield(L, -2, field->key);
-    }
-    if (record->class_name != NULL) {
-        lua_pushstring(L, record->class_name);
-        lua_setfield(L, -2, "class");
-    }
-    return 1;
-}
-
-/* core sim:jsonl_(path, preparation): the request log as a file */
-static int sim_jsonl(lua_State *L)
-{
-    aisim_l_sim *s;
-    const aisim_l_metrics *m = check_built(L, &s);
-    const char *path = luaL_checkstring(L, 2);
-    bool preparation = lua_toboolean(L, 3);
-    aisim_error err = {0};
-    aisim_request_log *log = NULL;
-    aisim_request_logs logs = {0};
-    if (aisim_request_log_open(path, &log, &err) != AISIM_OK) {
-        return aisim_l_raise(L, &err);
-    }
-    *(preparation ? &logs.preparation : &logs.measured) = log;
-    for (uint32_t i = 0; i < m->records.len; i++) {
-        aisim_request_logs_sink(&logs, &m->records.data[i]);
-    }
-    if (aisim_request_log_close(log, &err) != AISIM_OK) {
-        return aisim_l_raise(L, &err);
-    }
-    return 0;
 }
 
 /* core.definitions() -> list of {key=, unit=, text=} */
@@ -500,8 +457,5 @@ void aisim_l_report_register(lua_State *L)
                                       {"json_", sim_json},
                                       {"percentile_", sim_percentile},
                                       {"series_", sim_series},
-                                      {"record_count_", sim_record_count},
-                                      {"record_", sim_record},
-                                      {"jsonl_", sim_jsonl},
                                       {NULL, NULL}});
 }

@@ -27,7 +27,7 @@ typedef struct l_request {
 
 static const char views_key; /* refs: array of views by request slot */
 
-/* ---- creation ------------------------------------------------------------------------------ */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 static l_request *new_object(lua_State *L, aisim_l_sim *s)
 {
@@ -75,7 +75,7 @@ void aisim_l_push_handle(lua_State *L, aisim_l_sim *s, aisim_handle handle, uint
     r->id = id;
 }
 
-/* ---- validity ------------------------------------------------------------------------------ */
+/* ---- validity -------------------------------------------------------------------------------- */
 
 static l_request *check(lua_State *L, int arg)
 {
@@ -107,7 +107,7 @@ static const aisim_request *resolve(lua_State *L, const l_request *r)
     return request;
 }
 
-/* ---- fields -------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 const char *aisim_l_request_state_text(uint8_t state)
 {
@@ -334,7 +334,7 @@ static int request_newindex(lua_State *L)
     return aisim_l_fail(L, "request: field '%s' cannot be set (only priority and tag can)", key);
 }
 
-/* ---- methods ------------------------------------------------------------------------------- */
+/* ---- methods --------------------------------------------------------------------------------- */
 
 /* A handle of a finished request: nothing happens (spec/lua-api.md §6, Cancel). */
 static int request_cancel(lua_State *L)

@@ -86,7 +86,7 @@ static int rng_random(lua_State *L)
     return random_of(L, check(L, 1), 2);
 }
 
-/* ---- math.random --------------------------------------------------------------------------- */
+/* ---- math.random ----------------------------------------------------------------------------- */
 
 static int math_random(lua_State *L)
 {

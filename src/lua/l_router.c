@@ -24,7 +24,7 @@ typedef struct l_router {
     aisim_rng rng;
 } l_router;
 
-/* ---- errors -------------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 /* "router 'x' returned WHAT at t=… for request …; HINT" with the place where pick was written. The
  * caller restores the stack. */
@@ -55,7 +55,7 @@ static uint32_t refuse_choice(l_router *r, const aisim_request *request, int val
     return refuse(r, request, what, hint, err);
 }
 
-/* ---- choosing ------------------------------------------------------------------------------ */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 static double weight_at(lua_State *L, int list, uint32_t i)
 {
@@ -256,7 +256,7 @@ static int l_router_names(lua_State *L)
     return 1;
 }
 
-/* ---- admission ----------------------------------------------------------------------------- */
+/* ---- admission ------------------------------------------------------------------------------- */
 
 typedef struct l_admission {
     aisim_l_targets *targets; /* NULL: the function does not take them */

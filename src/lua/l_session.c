@@ -47,7 +47,7 @@ void aisim_l_sessions_free(aisim_l_sim *s)
     s->sessions = NULL;
 }
 
-/* ---- branches ------------------------------------------------------------------------------ */
+/* ---- branches -------------------------------------------------------------------------------- */
 
 aisim_l_branch *aisim_l_branch_of(lua_State *L, aisim_l_sim *s)
 {
@@ -218,7 +218,7 @@ void aisim_l_branch_resume(aisim_l_branch *branch, int nargs)
     }
 }
 
-/* ---- sleeping and starting ----------------------------------------------------------------- */
+/* ---- sleeping and starting ------------------------------------------------------------------- */
 
 static void awake(void *context, aisim_sim *sim, int64_t t_ns)
 {
@@ -280,7 +280,7 @@ void aisim_l_branch_cancel(lua_State *L, aisim_l_branch *branch)
     wake_joiner(branch);
 }
 
-/* ---- answers ------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void set_ms(lua_State *L, const char *key, int64_t from_ns, int64_t to_ns)
 {
@@ -344,7 +344,7 @@ static void on_terminal(void *context, aisim_sim *sim, const aisim_request *q)
     aisim_l_branch_resume(branch, 1);
 }
 
-/* ---- arrivals ------------------------------------------------------------------------------ */
+/* ---- arrivals -------------------------------------------------------------------------------- */
 
 static void arrive(void *context, aisim_sim *sim, int64_t t_ns);
 

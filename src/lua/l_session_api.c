@@ -34,7 +34,7 @@ static aisim_l_branch *check_waiting(lua_State *L, aisim_l_sim **s, const char *
     return branch;
 }
 
-/* ---- waiting ------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* core s:call_(options) -> answer */
 static int session_call(lua_State *L)
@@ -147,7 +147,7 @@ static int session_join(lua_State *L)
     return lua_yieldk(L, 0, 0, join_done);
 }
 
-/* ---- the rest ------------------------------------------------------------------------------ */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 /* s:fork(fn, …) -> handle; fn(…) runs beside the caller, from the current time on */
 static int session_fork(lua_State *L)

@@ -15,7 +15,7 @@
 
 static const char instances_key; /* registry: weak table lightuserdata -> userdata */
 
-/* ---- the userdata and its refs table ------------------------------------------------------- */
+/* ---- the userdata and its refs table --------------------------------------------------------- */
 
 aisim_l_sim *aisim_l_check_sim(lua_State *L, int arg)
 {
@@ -84,7 +84,7 @@ void aisim_l_release(lua_State *L, const aisim_l_sim *s, int ref)
     }
 }
 
-/* ---- protected calls ----------------------------------------------------------------------- */
+/* ---- protected calls ------------------------------------------------------------------------- */
 
 static int message_handler(lua_State *L)
 {
@@ -152,7 +152,7 @@ int64_t aisim_l_check_ms(lua_State *L, int arg, const char *what)
     return aisim_ns_from_ms(ms);
 }
 
-/* ---- life ---------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 /* core.sim(seed, name) */
 static int l_new(lua_State *L)
@@ -257,7 +257,7 @@ static int sim_stop(lua_State *L)
     return 0;
 }
 
-/* ---- run ----------------------------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------- */
 
 static int raise_run_error(lua_State *L, aisim_l_sim *s, const aisim_error *err)
 {
@@ -297,6 +297,9 @@ static void report_progress(void *context, const aisim_sim *sim)
 static int sim_run(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
+    if (s->state == AISIM_L_RUNNING) {
+        return aisim_l_fail(L, "sim:run: the simulation is running; this is called from inside");
+    }
     if (s->state != AISIM_L_NEW) {
         return aisim_l_fail(L, "sim:run: this simulation has already run; make a new one");
     }

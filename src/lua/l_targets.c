@@ -49,7 +49,7 @@ static bool is_overlap(uint32_t column)
     return column >= AISIM_L_COL_OVERLAP && column <= AISIM_L_COL_USABLE_OVERLAP;
 }
 
-/* ---- values -------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static void look(aisim_l_targets *t)
 {
@@ -141,7 +141,7 @@ static void refresh(lua_State *L, aisim_l_targets *t, uint32_t id)
     column->rows = t->n;
 }
 
-/* ---- decisions ----------------------------------------------------------------------------- */
+/* ---- decisions ------------------------------------------------------------------------------- */
 
 static void reserve(aisim_l_targets *t, uint32_t n)
 {
@@ -192,7 +192,7 @@ int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t i)
                : (int64_t)aisim_sim_overlap_blocks(t->s->sim, t->request, t->ranks[i]);
 }
 
-/* ---- reading what was not declared --------------------------------------------------------- */
+/* ---- reading what was not declared ----------------------------------------------------------- */
 
 static uint32_t find_column(const char *name)
 {
@@ -300,7 +300,7 @@ static int targets_len(lua_State *L)
     return 1;
 }
 
-/* ---- telemetry ----------------------------------------------------------------------------- */
+/* ---- telemetry ------------------------------------------------------------------------------- */
 
 static void sample(void *context, aisim_sim *sim, int64_t t_ns)
 {
@@ -315,7 +315,7 @@ static void sample(void *context, aisim_sim *sim, int64_t t_ns)
     aisim_sim_timer(sim, t_ns + t->telemetry_period_ns, AISIM_CLASS_TIMER, true, sample, t);
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static void declare(lua_State *L, aisim_l_targets *t, int columns, int table)
 {

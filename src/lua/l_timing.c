@@ -26,7 +26,7 @@ typedef struct l_functions {
     int machine;               /* refs */
 } l_functions;
 
-/* ---- Lua functions as a model -------------------------------------------------------------- */
+/* ---- Lua functions as a model ---------------------------------------------------------------- */
 
 static aisim_status bad_result(l_functions *f, const aisim_pass_shape *shape, int fn,
                                aisim_error *err)
@@ -173,7 +173,7 @@ void aisim_l_timing_functions_free(aisim_l_cluster *cluster)
     aisim_array_free(&cluster->timing_functions);
 }
 
-/* ---- built-in models as objects ------------------------------------------------------------ */
+/* ---- built-in models as objects -------------------------------------------------------------- */
 
 aisim_timing **aisim_l_push_timing(lua_State *L, aisim_timing *timing)
 {

@@ -59,7 +59,7 @@ static int push(lua_State *L, int ref)
     return lua_gettop(L);
 }
 
-/* ---- gaps ---------------------------------------------------------------------------------- */
+/* ---- gaps ------------------------------------------------------------------------------------ */
 
 static int step_arrival(lua_State *L)
 {
@@ -109,7 +109,7 @@ static bool next_think(void *context, int64_t *gap_ns, aisim_error *err)
     return next_gap(context, step_think, gap_ns, err);
 }
 
-/* ---- units --------------------------------------------------------------------------------- */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 /* -> prompt tokens, output tokens, group (0 = no prefix) */
 static int step_unit(lua_State *L)
@@ -151,7 +151,7 @@ static bool next_unit(void *context, aisim_unit *unit, aisim_error *err)
     return true;
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 static int anchor_field(lua_State *L, aisim_l_sim *s, int table, const char *key)
 {

@@ -35,7 +35,7 @@ const char *aisim_metric_kind_text(aisim_metric_kind kind)
     return names[kind];
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 aisim_custom *aisim_custom_new(aisim_percentile_rule rule)
 {
@@ -127,7 +127,7 @@ aisim_status aisim_custom_add(aisim_custom *custom, const aisim_metric_spec *spe
     return AISIM_OK;
 }
 
-/* ---- recording ------------------------------------------------------------------------------ */
+/* ---- recording ------------------------------------------------------------------------------- */
 
 /* Index of the cell of a label, 0 for none; added when new. */
 static aisim_status cell_of(aisim_metric *metric, const char *label, uint32_t *out,
@@ -252,7 +252,7 @@ void aisim_custom_end(aisim_custom *custom, int64_t t_ns)
     }
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 uint32_t aisim_custom_count(const aisim_custom *custom)
 {

@@ -67,7 +67,7 @@ void aisim_custom_barrier(aisim_custom *custom, int64_t t_ns);
 /** The run ended at t: gauges count up to it. May be called again with a later t. */
 void aisim_custom_end(aisim_custom *custom, int64_t t_ns);
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 uint32_t aisim_custom_count(const aisim_custom *custom);
 aisim_metric *aisim_custom_at(const aisim_custom *custom, uint32_t index);

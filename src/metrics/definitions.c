@@ -138,7 +138,7 @@ const aisim_definition *aisim_definition_find(const char *key)
     return definition;
 }
 
-/* ---- console table (spec/report.md §7, spec/cli.md "Screen of run") ------------------------- */
+/* ---- console table (spec/report.md §7, spec/cli.md "Screen of run") -------------------------- */
 
 const aisim_table_row *aisim_table_row_at(uint32_t index)
 {

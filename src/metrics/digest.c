@@ -27,7 +27,7 @@ struct aisim_sketch {
     uint64_t seen;     /* values in the recurrence */
 };
 
-/* ---- rules --------------------------------------------------------------------------------- */
+/* ---- rules ----------------------------------------------------------------------------------- */
 
 static const char *const rule_names[] = {"linear", "nearest", "sketch"};
 
@@ -49,7 +49,7 @@ aisim_status aisim_percentile_rule_parse(const char *text, aisim_percentile_rule
                       "unknown percentile rule '%s' (expected linear, nearest or sketch)", text);
 }
 
-/* ---- compensated sums ---------------------------------------------------------------------- */
+/* ---- compensated sums ------------------------------------------------------------------------ */
 
 /* Neumaier's variant: what a rounding loses is collected in carry. */
 static void sum_add(double *sum, double *carry, double value)
@@ -77,7 +77,7 @@ static double double_of(uint64_t bits)
     return value;
 }
 
-/* ---- exact --------------------------------------------------------------------------------- */
+/* ---- exact ----------------------------------------------------------------------------------- */
 
 /* Bits whose unsigned order is the order of the values. */
 static uint64_t order_bits(double value)
@@ -203,7 +203,7 @@ static double exact_m2(const aisim_digest *digest, double mean)
     return sum + carry;
 }
 
-/* ---- sketch -------------------------------------------------------------------------------- */
+/* ---- sketch ---------------------------------------------------------------------------------- */
 
 static void sketch_count(struct aisim_sketch *sketch, double value, uint64_t weight)
 {
@@ -294,7 +294,7 @@ static void sketch_free(struct aisim_sketch *sketch)
     aisim_free(sketch);
 }
 
-/* ---- both: the value at a position of the sorted stream ------------------------------------- */
+/* ---- both: the value at a position of the sorted stream -------------------------------------- */
 
 static double clamped(const aisim_digest *digest, double value)
 {
@@ -342,7 +342,7 @@ static double exact_at(const aisim_digest *digest, uint64_t k, double *next)
     return value;
 }
 
-/* ---- public -------------------------------------------------------------------------------- */
+/* ---- public ---------------------------------------------------------------------------------- */
 
 void aisim_digest_init(aisim_digest *digest, aisim_percentile_rule rule, uint32_t limit)
 {

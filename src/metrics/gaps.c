@@ -37,7 +37,7 @@ static aisim_gap_rank *rank_of(aisim_gaps *gaps, uint32_t rank)
     return &gaps->ranks.data[rank];
 }
 
-/* ---- begins of segments --------------------------------------------------------------------- */
+/* ---- begins of segments ---------------------------------------------------------------------- */
 
 static void register_start(aisim_gap_rank *rank, int64_t from_ns)
 {
@@ -71,7 +71,7 @@ static void settle_start(aisim_gap_rank *rank, int64_t from_ns)
     }
 }
 
-/* ---- chains --------------------------------------------------------------------------------- */
+/* ---- chains ---------------------------------------------------------------------------------- */
 
 /* Appends a node to the chain whose last node is `last` (AISIM_NONE = a new one). */
 static uint32_t append_node(aisim_gaps *gaps, uint32_t last, aisim_gap_node node)
@@ -108,7 +108,7 @@ void aisim_gaps_irregular(aisim_gaps *gaps, uint32_t id, uint32_t rank, int64_t 
     }
 }
 
-/* ---- counting ------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 /* Index of the first kept pass that ends after t. */
 static uint32_t first_after(const aisim_gap_rank *rank, int64_t t_ns)

@@ -69,7 +69,7 @@ void aisim_json_end(aisim_json *json, char bracket)
     json->filled = true;
 }
 
-/* ---- texts --------------------------------------------------------------------------------- */
+/* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Length of the UTF-8 character at text, 0 when there is none (RFC 3629: no overlong form, no
  * surrogate, at most U+10FFFF). A terminating zero is no continuation, so this never reads past it.
@@ -146,7 +146,7 @@ void aisim_json_text(aisim_json *json, const char *value)
     }
 }
 
-/* ---- numbers ------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 uint32_t aisim_json_number(char *out, uint32_t size, double value)
 {

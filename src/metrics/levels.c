@@ -79,7 +79,7 @@ uint32_t aisim_levels_set(aisim_levels *levels, int64_t t_ns, uint32_t rank, uin
     return levels->log.len;
 }
 
-/* ---- folding -------------------------------------------------------------------------------- */
+/* ---- folding --------------------------------------------------------------------------------- */
 
 static int by_time(const void *left, const void *right)
 {

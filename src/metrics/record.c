@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 
-/* ---- outcomes ------------------------------------------------------------------------------- */
+/* ---- outcomes -------------------------------------------------------------------------------- */
 
 const char *aisim_outcome_text(aisim_outcome outcome)
 {
@@ -64,7 +64,7 @@ static const char *phase_text(uint8_t phase)
                                          : "profile";
 }
 
-/* ---- figures -------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 /* Milliseconds from one time to another; undefined when either has not happened. */
 static double between(int64_t from_ns, int64_t to_ns)
@@ -166,7 +166,7 @@ void aisim_record_fill(aisim_record *record, const aisim_request *request, aisim
     record->good = NAN;
 }
 
-/* ---- SLO ------------------------------------------------------------------------------------ */
+/* ---- SLO ------------------------------------------------------------------------------------- */
 
 bool aisim_slo_any(const aisim_slo *slo)
 {
@@ -180,7 +180,7 @@ bool aisim_record_good(const aisim_record *record, const aisim_slo *slo)
              record->judged_e2e_ms > slo->e2e_ms);
 }
 
-/* ---- fields --------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 #define NUMBER(member)                                                                             \
     {                                                                                              \

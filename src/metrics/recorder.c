@@ -14,7 +14,7 @@
 
 enum { FOLD_LEVELS = 8192, MAX_COMPLETION_WINDOWS = 1 << 24, MAX_LANES = 1 << 20 };
 
-/* ---- cohort --------------------------------------------------------------------------------- */
+/* ---- cohort ---------------------------------------------------------------------------------- */
 
 static bool has_window(const aisim_recorder *recorder)
 {
@@ -85,7 +85,7 @@ static void use_class(aisim_recorder *recorder, uint16_t class_id)
     }
 }
 
-/* ---- requests ------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void on_arrive(aisim_recorder *recorder, const aisim_request *request)
 {
@@ -196,12 +196,15 @@ static void add_to_worker(aisim_recorder *recorder, const aisim_request *request
     }
 }
 
-/* The end of a request, or of the run for one in flight. */
+/* The end of a request, or of the run for one in flight. ideal_tokens: -1 = unknown. */
 static void on_over(aisim_recorder *recorder, const aisim_request *request, aisim_outcome outcome,
-                    int64_t t_ns)
+                    int64_t t_ns, int64_t ideal_tokens)
 {
     aisim_record record;
     aisim_record_fill(&record, request, outcome, t_ns, recorder->start_ns);
+    if (ideal_tokens >= 0) {
+        record.ideal_reused_tokens = (double)ideal_tokens;
+    }
     complete_record(recorder, request, &record);
     record.measured = aisim_recorder_measured(recorder, request);
     bool over = outcome != AISIM_OUTCOME_IN_FLIGHT;
@@ -231,7 +234,7 @@ static void on_over(aisim_recorder *recorder, const aisim_request *request, aisi
     }
 }
 
-/* ---- passes --------------------------------------------------------------------------------- */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 /* Passes of the preparation, and those outside of the window, are in no figure. */
 static bool pass_counts(const aisim_recorder *recorder, int64_t t_ns)
@@ -304,7 +307,7 @@ static void on_verify(aisim_recorder *recorder, const aisim_event *event)
     }
 }
 
-/* ---- phases, workers, plays ----------------------------------------------------------------- */
+/* ---- phases, workers, plays ------------------------------------------------------------------ */
 
 /* What passes and transfers of the preparation have left behind. */
 static void forget_passes(aisim_recorder *recorder)
@@ -413,7 +416,7 @@ static void on_preempt(aisim_recorder *recorder, const aisim_event *event)
     }
 }
 
-/* ---- the observer --------------------------------------------------------------------------- */
+/* ---- the observer ---------------------------------------------------------------------------- */
 
 void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
 {
@@ -432,11 +435,15 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
                              event->u.gap.gap_ns);
         break;
     case AISIM_EV_FINISH:
+        on_over(recorder, request, aisim_outcome_of((aisim_end_reason)request->end), event->t_ns,
+                event->u.finish.ideal_tokens);
+        break;
     case AISIM_EV_REJECT:
-        on_over(recorder, request, aisim_outcome_of((aisim_end_reason)request->end), event->t_ns);
+        on_over(recorder, request, aisim_outcome_of((aisim_end_reason)request->end), event->t_ns,
+                -1);
         break;
     case AISIM_EV_UNFINISHED:
-        on_over(recorder, request, AISIM_OUTCOME_IN_FLIGHT, event->t_ns);
+        on_over(recorder, request, AISIM_OUTCOME_IN_FLIGHT, event->t_ns, -1);
         break;
     case AISIM_EV_PREEMPT:
         on_preempt(recorder, event);

@@ -8,7 +8,7 @@
 #include "base/map.h"
 #include "metrics/recorder_state.h"
 
-/* ---- names ---------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static const char *const duration_names[] = {"measurement", "observation", "window"};
 
@@ -39,7 +39,7 @@ const char *aisim_distribution_key(uint32_t index)
     return keys[index];
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void aisim_recorder_config_default(aisim_recorder_config *config)
 {

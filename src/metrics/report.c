@@ -22,7 +22,7 @@ static void optional_count(aisim_results *results, uint32_t parent, const char *
     }
 }
 
-/* ---- head ----------------------------------------------------------------------------------- */
+/* ---- head ------------------------------------------------------------------------------------ */
 
 static double or_nan(int64_t t_ns)
 {
@@ -74,7 +74,7 @@ static void put_head(aisim_results *results, const aisim_recorder *recorder,
     }
 }
 
-/* ---- totals --------------------------------------------------------------------------------- */
+/* ---- totals ---------------------------------------------------------------------------------- */
 
 /* What rates are computed from. */
 typedef struct {

@@ -8,7 +8,7 @@
 #include "base/map.h"
 #include "metrics/report_state.h"
 
-/* ---- percentiles ---------------------------------------------------------------------------- */
+/* ---- percentiles ----------------------------------------------------------------------------- */
 
 char *aisim_percentile_key(double p, char *out, uint32_t size)
 {
@@ -41,7 +41,7 @@ aisim_status aisim_percentile_parse(const char *key, double *out, aisim_error *e
     return AISIM_OK;
 }
 
-/* ---- distributions -------------------------------------------------------------------------- */
+/* ---- distributions --------------------------------------------------------------------------- */
 
 uint32_t aisim_report_stats(aisim_results *results, uint32_t parent, const char *key,
                             aisim_digest *digest, const double *extra, uint32_t n_extra)
@@ -187,7 +187,7 @@ void aisim_report_classes(aisim_results *results, const aisim_recorder *recorder
     }
 }
 
-/* ---- workers -------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 double aisim_report_worker_s(const aisim_worker_sums *worker, int64_t from_ns, int64_t to_ns)
 {
@@ -288,7 +288,7 @@ void aisim_report_workers(aisim_results *results, aisim_recorder *recorder)
     }
 }
 
-/* ---- custom --------------------------------------------------------------------------------- */
+/* ---- custom ---------------------------------------------------------------------------------- */
 
 static void put_held(aisim_results *results, uint32_t object, aisim_gauge *gauge)
 {

@@ -89,7 +89,7 @@ void aisim_request_log_add(aisim_request_log *log, const aisim_record *record)
     log->written += entry.length;
 }
 
-/* ---- order ---------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static int by_arrival(const void *left, const void *right)
 {
@@ -144,7 +144,7 @@ static bool in_order(const aisim_request_log *log)
     return true;
 }
 
-/* ---- closing -------------------------------------------------------------------------------- */
+/* ---- closing --------------------------------------------------------------------------------- */
 
 /* Copies the lines in the order of the index. @return false after a failure, errno set. */
 static bool copy_lines(aisim_request_log *log, FILE *target)

@@ -33,7 +33,7 @@ const aisim_result *aisim_results_at(const aisim_results *results, uint32_t node
     return &results->nodes.data[node];
 }
 
-/* ---- adding --------------------------------------------------------------------------------- */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 static uint32_t add(aisim_results *results, uint32_t parent, const char *key, aisim_result node)
 {
@@ -113,7 +113,7 @@ uint32_t aisim_results_text(aisim_results *results, uint32_t parent, const char 
                (aisim_result){.kind = AISIM_RESULT_TEXT, .u.text = aisim_strdup(value)});
 }
 
-/* ---- finding -------------------------------------------------------------------------------- */
+/* ---- finding --------------------------------------------------------------------------------- */
 
 uint32_t aisim_results_find(const aisim_results *results, uint32_t parent, const char *key)
 {
@@ -164,7 +164,7 @@ double aisim_results_value(const aisim_results *results, uint32_t node)
     }
 }
 
-/* ---- walking -------------------------------------------------------------------------------- */
+/* ---- walking --------------------------------------------------------------------------------- */
 
 typedef struct {
     const aisim_results *results;

@@ -59,7 +59,7 @@ void aisim_timeseries_free(aisim_timeseries *series)
     }
 }
 
-/* ---- counting ------------------------------------------------------------------------------- */
+/* ---- counting -------------------------------------------------------------------------------- */
 
 static void count(worker_counters *worker, const aisim_event *event)
 {
@@ -110,7 +110,7 @@ aisim_observer aisim_timeseries_observer(aisim_timeseries *series)
                             .fn = observe};
 }
 
-/* ---- rows ----------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* A number and what follows it; undefined is an empty field. */
 static void put_number(aisim_timeseries *series, double value, char end)

@@ -2,8 +2,7 @@
  * (spec/engine.md §4.3, §8, §11.5, §11.7). */
 #include "sched/plan.h"
 
-/* ---- lookup
- * ------------------------------------------------------------------------------------------ */
+/* ---- lookup ---------------------------------------------------------------------------------- */
 
 static bool drops(const aisim_rank *rank, const aisim_request *r)
 {
@@ -95,8 +94,7 @@ static aisim_head_hit lookup(aisim_rank *rank, uint32_t slot, const aisim_reques
     return hit;
 }
 
-/* ---- gate
- * --------------------------------------------------------------------------------------------- */
+/* ---- gate ------------------------------------------------------------------------------------ */
 
 /* Blocks of the optional admission reserve (E-P12b, R3). */
 static uint64_t reserve(const aisim_rank *rank)
@@ -145,8 +143,7 @@ static aisim_end_reason reject_reason(const aisim_rank *rank, const aisim_reques
     return AISIM_END_NONE;
 }
 
-/* ---- admission
- * ------------------------------------------------------------------------------------------ */
+/* ---- admission ------------------------------------------------------------------------------- */
 
 /* The request leaves the queue for the running list; C = reused. */
 static void join(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t recurrent,
@@ -174,8 +171,11 @@ static void join(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t recu
     r->admissions++;
     r->state = AISIM_REQ_RUNNING;
     r->position = rank->running.len;
-    aisim_running running = {
-        .slot = slot, .entry = AISIM_NONE, .recurrent = recurrent, .junction = junction};
+    aisim_running running = {.slot = slot,
+                             .entry = AISIM_NONE,
+                             .recurrent = recurrent,
+                             .cruiser = AISIM_NONE,
+                             .junction = junction};
     aisim_array_push(&rank->running, running);
 }
 
@@ -319,7 +319,8 @@ static outcome plan_head(aisim_rank *rank, uint32_t slot)
     }
     aisim_head_hit hit = lookup(rank, slot, r);
     if (rank->connector_tokens > 0) {
-        hit.external = aisim_min_u32(rank->connector_tokens, aisim_known(r) - 1 - hit.tokens);
+        uint32_t rest = aisim_known(r) - hit.tokens; /* the last token is computed here */
+        hit.external = aisim_min_u32(rank->connector_tokens, rest > 0 ? rest - 1 : 0);
     }
     return hit.same_pass ? STOP : admit_with_hit(rank, slot, &hit);
 }

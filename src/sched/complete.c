@@ -99,7 +99,7 @@ static aisim_end_reason end_of(const aisim_request *r)
 
 /* The last token is out, or none was wanted. Blocks go back at once (E-O2); a hand-off source keeps
  * them (E-K6). The request leaves the running list or the queue. */
-static void leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
+void aisim_rank_leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
     bool hold = (r->flags & AISIM_REQF_HOLD) != 0;
@@ -107,7 +107,8 @@ static void leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
         aisim_rank_give_back(rank, slot, AISIM_NONE);
     }
     if (hold) {
-        aisim_running kept = {.slot = slot, .entry = AISIM_NONE, .recurrent = AISIM_NONE};
+        aisim_running kept = {
+            .slot = slot, .entry = AISIM_NONE, .recurrent = AISIM_NONE, .cruiser = AISIM_NONE};
         if (r->state == AISIM_REQ_RUNNING) {
             kept = rank->running.data[r->position];
         }
@@ -115,6 +116,7 @@ static void leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
     }
     if (r->state == AISIM_REQ_RUNNING) {
         rank->running.data[r->position].slot = AISIM_NONE; /* taken out when all have been seen */
+        rank->left++;
     } else {
         aisim_rank_dequeue(rank, slot); /* N1: its last result came after a preemption */
     }
@@ -127,14 +129,13 @@ static void leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
     finish(rank, slot, end_of(r), end_ns);
 }
 
-/* ---- tokens
- * ------------------------------------------------------------------------------------------ */
+/* ---- tokens ---------------------------------------------------------------------------------- */
 
 /* Books the gap to the previous token: most requests share one value per pass. */
 static void gap(aisim_rank *rank, const aisim_request *r, int64_t end_ns, aisim_pass_facts *facts)
 {
     int64_t length = end_ns - r->last_token_ns;
-    if (r->last_token_ns == rank->last_delivery_ns) {
+    if (r->last_token_ns == rank->previous_delivery_ns) {
         facts->gap_ns = length;
         facts->gap_count++;
     } else if (wanted(rank, AISIM_EV_GAP)) {
@@ -243,7 +244,7 @@ static void sample(aisim_rank *rank, const aisim_plan_entry *p, const aisim_resu
     settle(rank, r, p, wanted_n, free_drafts ? rank->config.speculation.depth : given->drafts);
     show_tokens(rank, r, n, end_ns, facts);
     if (aisim_rank_output_left(rank, r) == 0) {
-        leave(rank, p->slot, end_ns);
+        aisim_rank_leave(rank, p->slot, end_ns);
     }
 }
 
@@ -262,6 +263,25 @@ static bool open(const aisim_request *r)
     return r->state == AISIM_REQ_RUNNING || r->state == AISIM_REQ_PREEMPTED;
 }
 
+/* Takes the entries of those who left out of the running list. */
+static void close_ranks(aisim_rank *rank)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < rank->running.len; i++) {
+        aisim_running running = rank->running.data[i];
+        if (running.slot == AISIM_NONE) {
+            continue;
+        }
+        if (kept < i) {
+            aisim_rank_request(rank, running.slot)->position = kept;
+            rank->running.data[kept] = running;
+        }
+        kept++;
+    }
+    rank->running.len = kept;
+    rank->left = 0;
+}
+
 static void deliver(aisim_rank *rank, const aisim_batch *batch, int64_t end_ns,
                     const aisim_result *results, uint32_t n, aisim_pass_facts *facts)
 {
@@ -270,8 +290,11 @@ static void deliver(aisim_rank *rank, const aisim_batch *batch, int64_t end_ns,
         const aisim_request *r = aisim_rank_request(rank, p->slot);
         if (p->samples && r->generation == p->generation && r->state == AISIM_REQ_RUNNING &&
             aisim_rank_output_left(rank, r) == 0) {
-            leave(rank, p->slot, end_ns);
+            aisim_rank_leave(rank, p->slot, end_ns);
         }
+    }
+    if (batch->cruised > 0) {
+        aisim_cruise_complete(rank, end_ns, facts); /* the first of the running order */
     }
     for (uint32_t i = 0; i < batch->plan.len; i++) {
         const aisim_plan_entry *p = &batch->plan.data[i];
@@ -287,23 +310,19 @@ static void deliver(aisim_rank *rank, const aisim_batch *batch, int64_t end_ns,
             sample(rank, p, given, end_ns, facts);
         }
     }
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < rank->running.len; i++) {
-        aisim_running running = rank->running.data[i];
-        if (running.slot == AISIM_NONE) {
-            continue;
+    for (uint32_t i = 0; rank->in_flight == 1 && i < batch->plan.len; i++) {
+        const aisim_plan_entry *p = &batch->plan.data[i];
+        const aisim_request *r = aisim_rank_request(rank, p->slot);
+        if (r->generation == p->generation && r->state == AISIM_REQ_RUNNING) {
+            rank->running.data[r->position].entry = AISIM_NONE;
         }
-        if (rank->in_flight == 1) {
-            running.entry = AISIM_NONE;
-        }
-        aisim_rank_request(rank, running.slot)->position = kept;
-        rank->running.data[kept++] = running;
     }
-    rank->running.len = kept;
+    if (rank->left > 0) {
+        close_ranks(rank);
+    }
 }
 
-/* ---- facts of the pass
- * --------------------------------------------------------------------------------- */
+/* ---- facts of the pass ----------------------------------------------------------------------- */
 
 static void count_entry(aisim_rank *rank, const aisim_plan_entry *p, aisim_pass_facts *facts)
 {
@@ -330,6 +349,8 @@ static void count_entry(aisim_rank *rank, const aisim_plan_entry *p, aisim_pass_
 
 static void count_work(aisim_rank *rank, const aisim_batch *batch, aisim_pass_facts *facts)
 {
+    facts->scheduled = batch->cruised;
+    facts->decode_tokens = batch->cruised;
     for (uint32_t i = 0; i < batch->plan.len; i++) {
         if (!batch->plan.data[i].undone && !batch->plan.data[i].lost) {
             count_entry(rank, &batch->plan.data[i], facts);
@@ -385,6 +406,7 @@ void aisim_rank_complete(aisim_rank *rank, uint32_t index, int64_t end_ns,
     aisim_batch *batch = &rank->batches.data[index];
     AISIM_CHECK(batch->in_use && end_ns >= batch->begin_ns); /* I10 */
     aisim_pass_facts facts = {.pass = rank->pass, .begin_ns = batch->begin_ns, .end_ns = end_ns};
+    rank->previous_delivery_ns = rank->last_delivery_ns;
     count_work(rank, batch, &facts);
     show_decisions(rank, batch, end_ns);
     show_chunks(rank, batch, end_ns);
@@ -405,6 +427,7 @@ void aisim_rank_complete(aisim_rank *rank, uint32_t index, int64_t end_ns,
     if (facts.emitted > 0) {
         rank->last_delivery_ns = end_ns;
     }
+    aisim_cruise_join(rank);
     bool stuck = facts.n_preempted > 0 && facts.emitted == 0; /* E-T8 */
     rank->preempting_passes = stuck ? rank->preempting_passes + 1 : 0;
     if (wanted(rank, AISIM_EV_PASS_END)) {

@@ -4,8 +4,7 @@
 
 #include "sched/split.h"
 
-/* ---- shares
- * ---------------------------------------------------------------------------------------- */
+/* ---- shares ---------------------------------------------------------------------------------- */
 
 static uint32_t threshold(const aisim_rank *rank)
 {
@@ -61,14 +60,13 @@ bool aisim_rank_fits_alone(const aisim_rank *rank, const aisim_request *r, uint3
     return blocks + state_blocks <= rank->pool.blocks;
 }
 
-/* ---- booking
- * ----------------------------------------------------------------------------------------- */
+/* ---- booking --------------------------------------------------------------------------------- */
 
 void aisim_rank_shape_entry(aisim_rank *rank, const aisim_plan_entry *entry, int sign)
 {
     aisim_pass_shape *shape = &aisim_rank_current(rank)->shape;
-    if (entry->tokens == 0) {
-        return; /* E-T2, E-F1: all of it was cached and no token is wanted, so no work at all */
+    if (entry->idle) {
+        return;
     }
     uint64_t step = (uint64_t)(int64_t)sign; /* wraps back on undo */
     if (entry->prefill) {                    /* E-O4: prompt chunks and resumed contexts */
@@ -110,6 +108,7 @@ aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from
                               .published_before = r->lease.published,
                               .drafts = (uint8_t)(end > goal ? end - goal : 0),
                               .samples = end >= goal,
+                              .idle = d == 0 && aisim_rank_output_left(rank, r) == 0,
                               .prefill =
                                   from < r->prompt_tokens || (r->flags & AISIM_REQF_RESUMED) != 0};
     entry.verified = entry.drafts;
@@ -149,8 +148,7 @@ void aisim_rank_decide_reject(aisim_rank *rank, uint32_t slot, aisim_end_reason 
     r->state = AISIM_REQ_DONE; /* in no queue any more; its end becomes visible at the pass end */
 }
 
-/* ---- step 1: running requests
- * ------------------------------------------------------------------------- */
+/* ---- step 1: running requests ---------------------------------------------------------------- */
 
 static bool rejects(const aisim_rank *rank)
 {
@@ -266,7 +264,7 @@ static step plan_one(aisim_rank *rank, uint32_t *place)
 
 static void plan_running(aisim_rank *rank)
 {
-    uint32_t place = 0;
+    uint32_t place = aisim_cruise_plan(rank) ? rank->cruise.n : 0;
     while (place < rank->running.len && rank->budget_left > 0) {
         step next = plan_one(rank, &place);
         if (next == STEP_END) {
@@ -276,8 +274,7 @@ static void plan_running(aisim_rank *rank)
     }
 }
 
-/* ---- the pass
- * ------------------------------------------------------------------------------------------ */
+/* ---- the pass -------------------------------------------------------------------------------- */
 
 static uint32_t take_batch(aisim_rank *rank)
 {
@@ -297,6 +294,7 @@ static void begin(aisim_rank *rank, int64_t t_ns, bool defer)
     batch->begin_ns = t_ns;
     batch->plan.len = 0;
     batch->decisions.len = 0;
+    batch->cruised = 0;
     bool speculates = rank->config.speculation.mode != AISIM_SPECULATION_NONE;
     batch->shape =
         (aisim_pass_shape){.verify_width = 1 + (speculates ? rank->config.speculation.depth : 0)};
@@ -342,7 +340,7 @@ uint32_t aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer)
         drop_stale_drafts(rank);
     }
     aisim_batch *batch = aisim_rank_current(rank);
-    batch->in_use = batch->plan.len > 0 || batch->decisions.len > 0;
+    batch->in_use = batch->plan.len > 0 || batch->decisions.len > 0 || batch->cruised > 0;
     rank->in_flight += batch->in_use;
     rank->blocked = !batch->in_use && rank->in_flight == 0;
     return batch->in_use ? rank->current : AISIM_NONE;

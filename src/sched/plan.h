@@ -86,6 +86,8 @@ void aisim_rank_burst_reserve(aisim_rank *rank);
 /** Accepted drafts of one verification. */
 uint32_t aisim_rank_draw(aisim_rank *rank, aisim_request *r, uint32_t drafts);
 
+/** A running request is over: its blocks go back, its end is told (complete.c). */
+void aisim_rank_leave(aisim_rank *rank, uint32_t slot, int64_t end_ns);
 /** Hand-off reservations are retried after capacity came free (§15). */
 void aisim_rank_retry_reservations(aisim_rank *rank);
 /** Takes a request out of the second queue and the pending reservations. */

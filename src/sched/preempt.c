@@ -79,6 +79,7 @@ static uint32_t undo(aisim_rank *rank, aisim_request *r, aisim_plan_entry *entry
 void aisim_rank_preempt(aisim_rank *rank, uint32_t place, bool undone)
 {
     aisim_running running = rank->running.data[place];
+    AISIM_CHECK(running.cruiser == AISIM_NONE);
     aisim_request *r = aisim_rank_request(rank, running.slot);
     aisim_plan_entry *entry = NULL;
     uint32_t withdrawn_from = AISIM_NONE, before = r->computed;

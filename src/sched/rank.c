@@ -9,14 +9,18 @@ void aisim_rank_init(aisim_rank *rank, aisim_engine *engine, uint32_t index,
                          .index = index,
                          .config = *config,
                          .memo_slot = AISIM_NONE,
-                         .last_delivery_ns = -1};
+                         .last_delivery_ns = -1,
+                         .previous_delivery_ns = -1};
     rank->rules.kv = config->kv;
     rank->rules.drop =
         spec->mode != AISIM_SPECULATION_NONE && spec->depth > 0 && spec->drop_matched_block;
     rank->rules.rotating =
         config->kv.state_mode == AISIM_STATE_ALIGNED && config->kv.prefix_caching;
+    rank->rules.output_checkpoints = config->kv.state_mode == AISIM_STATE_LATEST ||
+                                     config->kv.checkpoints == AISIM_CHECKPOINTS_CHUNK_END;
     aisim_block_pool_init(&rank->pool, engine->content, &config->kv);
     aisim_rank_set_index_in_worker(rank, 0);
+    aisim_cruise_init(rank);
 }
 
 void aisim_rank_set_index_in_worker(aisim_rank *rank, uint32_t index)
@@ -30,6 +34,7 @@ void aisim_rank_deinit(aisim_rank *rank)
     aisim_block_pool_deinit(&rank->pool);
     aisim_queue_deinit(&rank->waiting);
     aisim_recurrents_deinit(&rank->recurrents);
+    aisim_cruise_deinit(rank);
     aisim_array_free(&rank->running);
     aisim_array_free(&rank->skipped);
     aisim_array_free(&rank->held);
@@ -56,6 +61,9 @@ uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r)
 
 bool aisim_rank_has_decode(const aisim_rank *rank)
 {
+    if (rank->cruise.n > 0) {
+        return true;
+    }
     for (uint32_t i = 0; i < rank->running.len; i++) {
         const aisim_request *r =
             aisim_requests_at(&rank->engine->requests, rank->running.data[i].slot);
@@ -109,6 +117,7 @@ void aisim_rank_cancel(aisim_rank *rank, uint32_t slot)
         aisim_rank_dequeue(rank, slot);
     }
     aisim_rank_forget_remote(rank, slot);
+    aisim_cruise_leave(rank, slot);
     aisim_rank_give_back(rank, slot, AISIM_NONE);
     if (r->state == AISIM_REQ_RUNNING) {
         aisim_rank_unrun(rank, r->position);
@@ -120,6 +129,7 @@ void aisim_rank_cancel(aisim_rank *rank, uint32_t slot)
 
 void aisim_rank_abandon(aisim_rank *rank)
 {
+    aisim_cruise_dissolve(rank);
     for (uint32_t i = 0; i < rank->running.len; i++) {
         rank->running.data[i].entry = AISIM_NONE;
         aisim_rank_request(rank, rank->running.data[i].slot)->outstanding = 0;
@@ -155,6 +165,9 @@ void aisim_rank_set_priority(aisim_rank *rank, uint32_t slot, int32_t priority)
 
 bool aisim_rank_reset(aisim_rank *rank, bool force)
 {
+    if (force) {
+        aisim_cruise_dissolve(rank);
+    }
     while (force && rank->running.len > 0) { /* fact 38: newest first, the order is kept */
         rank->running.data[rank->running.len - 1].entry = AISIM_NONE;
         aisim_rank_preempt(rank, rank->running.len - 1, false);
@@ -214,6 +227,7 @@ static uint64_t verify_waiting(const aisim_rank *rank)
 void aisim_rank_verify(const aisim_rank *rank)
 {
     uint64_t published = 0;
+    aisim_cruise_sync_all(rank);
     aisim_block_pool_verify(&rank->pool); /* I1, I12, I13 */
     uint64_t owned = verify_running(rank, &published);
     owned += verify_waiting(rank);

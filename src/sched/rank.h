@@ -16,6 +16,7 @@
 #include "aisim/config.h"
 #include "base/rng.h"
 #include "kv/block_pool.h"
+#include "sched/cruise.h"
 #include "sched/queue.h"
 #include "sched/recurrent.h"
 #include "sched/requests.h"
@@ -36,6 +37,7 @@ typedef struct aisim_plan_entry {
     bool admitted;
     bool samples; /* C reaches L: a token comes out */
     bool prefill; /* prompt tokens or a resumed context: prefill work (E-O4) */
+    bool idle;    /* E-T2, E-F1: all was cached and no token is wanted, so no work at all */
     bool undone;  /* E-V3 */
     bool lost;    /* E-M1: its decode did not run */
 } aisim_plan_entry;
@@ -63,12 +65,14 @@ typedef struct aisim_batch {
     AISIM_ARRAY(aisim_plan_entry) plan;
     AISIM_ARRAY(aisim_decision) decisions;
     aisim_pass_shape shape;
+    uint32_t cruised; /* steady decoders in it, one token each (sched/cruise.h); not in plan */
 } aisim_batch;
 
 typedef struct aisim_running {
     uint32_t slot;
     uint32_t entry;        /* entry of the batch being planned, AISIM_NONE = none */
     uint32_t recurrent;    /* record of its state, AISIM_NONE = no state cache */
+    uint32_t cruiser;      /* AISIM_NONE = does not cruise */
     uint32_t junction;     /* N2 */
     uint32_t placeholders; /* N1, async */
     bool unknown_drafts;   /* N1, async */
@@ -115,13 +119,16 @@ typedef struct aisim_rank {
     uint64_t pass;        /* number of the next pass to complete */
     uint32_t plan_serial; /* counts plans: "this pass" of §11 */
     uint32_t budget_left;
-    uint32_t prompt_planned;    /* N3 */
-    bool preempted;             /* E-P6 */
-    bool deferred;              /* this pass defers prefills (§14) */
-    bool capacity_bound;        /* E-P17 */
-    bool blocked;               /* the last plan changed nothing: wait for a command */
-    int64_t now_ns;             /* begin of the plan under way */
-    int64_t last_delivery_ns;   /* end of the last pass that delivered a token */
+    uint32_t prompt_planned;      /* N3 */
+    bool preempted;               /* E-P6 */
+    bool deferred;                /* this pass defers prefills (§14) */
+    bool capacity_bound;          /* E-P17 */
+    bool blocked;                 /* the last plan changed nothing: wait for a command */
+    int64_t now_ns;               /* begin of the plan under way */
+    int64_t last_delivery_ns;     /* end of the last pass that delivered a token */
+    int64_t previous_delivery_ns; /* of the one before the pass that completes */
+    aisim_cruise cruise;
+    uint32_t left;              /* running entries to take out when all have been seen */
     uint32_t preempting_passes; /* E-T8: consecutive, without a delivered token */
     uint64_t decode_forwards, accepted_with_base; /* mtp.md §7 */
     uint32_t connector_tokens; /* tests: a connector that offers so many to every lookup */
@@ -179,8 +186,7 @@ bool aisim_rank_has_decode(const aisim_rank *rank);
 /** Remaining output budget of E-O2. */
 uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r);
 
-/* ---- queue of what cannot be scheduled yet, hand-off (§15)
- * ---------------------------------------------- */
+/* ---- queue of what cannot be scheduled yet, hand-off (§15) ----------------------------------- */
 
 /** A request joins the second queue until aisim_rank_unblock. */
 void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot);

@@ -26,8 +26,7 @@ uint32_t aisim_recurrent_take(aisim_recurrents *set)
     return set->slots.len - 1;
 }
 
-/* ---- holds
- * ------------------------------------------------------------------------------------------ */
+/* ---- holds ----------------------------------------------------------------------------------- */
 
 static void hold_for_pass(aisim_recurrents *set, uint32_t slot, uint32_t extent)
 {
@@ -69,8 +68,7 @@ void aisim_recurrent_begin(aisim_recurrent *s, aisim_block_pool *pool, uint32_t 
     }
 }
 
-/* ---- writing
- * ----------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static uint32_t page_of(const aisim_recurrent_rules *rules, uint32_t target)
 {
@@ -147,8 +145,7 @@ void aisim_recurrent_start(aisim_recurrent *s, const aisim_recurrent_rules *rule
     s->slot = page_of(rules, target);
 }
 
-/* ---- publication
- * ---------------------------------------------------------------------------------------- */
+/* ---- publication ----------------------------------------------------------------------------- */
 
 /* §11.2 */
 static bool publishable(const aisim_recurrent_rules *rules, const aisim_request *r, uint32_t end)
@@ -190,8 +187,7 @@ void aisim_recurrent_publish(aisim_recurrents *set, uint32_t slot,
     remember_step(s, s->working, pass);
 }
 
-/* ---- release
- * ------------------------------------------------------------------------------------------- */
+/* ---- release --------------------------------------------------------------------------------- */
 
 void aisim_recurrent_discard_step(aisim_recurrent *s, aisim_block_pool *pool, uint32_t pass)
 {

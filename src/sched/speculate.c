@@ -42,8 +42,7 @@ uint32_t aisim_rank_draw(aisim_rank *rank, aisim_request *r, uint32_t drafts)
     return drafts;
 }
 
-/* ---- burst mode
- * ------------------------------------------------------------------------------------- */
+/* ---- burst mode ------------------------------------------------------------------------------ */
 
 /* Tokens that a ready request needs storage for during its burst. */
 static uint32_t burst_slots(const aisim_rank *rank, const aisim_request *r)
@@ -119,9 +118,7 @@ void aisim_rank_burst_reserve(aisim_rank *rank)
             aisim_lease_reserve_opaque(&rank->pool, &r->lease, (uint32_t)(goal - owned));
         }
         p->verified = (uint8_t)rank->config.speculation.depth;
-        if (p->prefill ||
-            p->tokens ==
-                0) { /* speculation removes "the first token comes with the prefill" (E-O4) */
+        if (p->prefill) { /* speculation removes "the first token comes with the prefill" (E-O4) */
             batch->shape.n_decode++;
             batch->shape.context_tokens += aisim_known(r);
         }

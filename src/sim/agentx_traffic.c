@@ -59,8 +59,7 @@ struct aisim_agentx_traffic {
     aisim_map sessions; /* (slot, conversation) -> session number, while the play lives */
 };
 
-/* ---- content
- * ------------------------------------------------------------------------------------- */
+/* ---- content --------------------------------------------------------------------------------- */
 
 static source *source_of(aisim_agentx_traffic *t, const aisim_play *play)
 {
@@ -135,8 +134,7 @@ static aisim_node prompt_of(aisim_agentx_traffic *t, const aisim_agentx_request 
     return aisim_content_branch(aisim_sim_content(t->sim), at, rest);
 }
 
-/* ---- clock
- * ---------------------------------------------------------------------------------------- */
+/* ---- clock ----------------------------------------------------------------------------------- */
 
 static void on_timer(void *context, aisim_sim *sim, int64_t t_ns);
 
@@ -167,8 +165,7 @@ static void on_timer(void *context, aisim_sim *sim, int64_t t_ns)
     set_timer(t);
 }
 
-/* ---- requests
- * --------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static uint32_t session_of(aisim_agentx_traffic *t, const aisim_agentx_request *request)
 {
@@ -255,8 +252,7 @@ static int64_t on_ideal(void *context, const aisim_request *r)
                                               &t->sources[s->play].content, s->node, t->block_size);
 }
 
-/* ---- events
- * ------------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void on_phase(void *ctx, aisim_agentx_phase phase, int64_t now_ns)
 {
@@ -301,8 +297,7 @@ static void on_play_end(void *ctx, const aisim_agentx_play *play)
     }
 }
 
-/* ---- life
- * --------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_start(void *context, aisim_sim *sim)
 {

@@ -22,8 +22,7 @@ void aisim_sim_worker(aisim_sim *sim, uint32_t worker, aisim_worker_command comm
     ask(sim, (sim_change){.kind = CHANGE_WORKER, .worker = worker, .value = (int32_t)command});
 }
 
-/* ---- requests
- * ------------------------------------------------------------------------------------------ */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void unqueue_at_router(aisim_sim *sim, uint32_t slot)
 {
@@ -70,8 +69,7 @@ static void set_priority(aisim_sim *sim, aisim_handle handle, int32_t priority)
     }
 }
 
-/* ---- workers
- * ------------------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 void sim_worker_state(aisim_sim *sim, uint32_t index, aisim_worker_state to)
 {

@@ -7,8 +7,7 @@
 #include "base/clock.h"
 #include "sim/sim_internal.h"
 
-/* ---- timers
- * ----------------------------------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 uint64_t aisim_sim_timer(aisim_sim *sim, int64_t at_ns, aisim_event_class class_, bool background,
                          aisim_timer_fn fn, void *context)
@@ -55,8 +54,7 @@ static void fire(aisim_sim *sim, const aisim_entry *entry)
     timer.fn(timer.context, sim, entry->t_ns);
 }
 
-/* ---- passes
- * ------------------------------------------------------------------------------------------ */
+/* ---- passes ---------------------------------------------------------------------------------- */
 
 void sim_wake(aisim_sim *sim, uint32_t index)
 {
@@ -113,8 +111,7 @@ static void end_pass(aisim_sim *sim, const aisim_entry *entry)
     sim_check_drained(sim, entry->a);
 }
 
-/* ---- ends
- * -------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 void aisim_sim_stop(aisim_sim *sim, const char *reason)
 {
@@ -278,6 +275,9 @@ static void show_unfinished(aisim_sim *sim)
     }
     for (uint32_t i = 0; i < live.len; i++) {
         const aisim_request *r = sim_request(sim, (uint32_t)live.data[i]);
+        if (r->rank != AISIM_NONE) {
+            aisim_cruise_sync(sim->ranks.data[r->rank], (uint32_t)live.data[i]);
+        }
         aisim_event event = {
             .type = AISIM_EV_UNFINISHED, .rank = r->rank, .t_ns = sim->now_ns, .request = r};
         aisim_emit(&sim->engine.observers, &event);

@@ -86,8 +86,7 @@ aisim_observers *aisim_sim_observers(aisim_sim *sim)
     return &sim->engine.observers;
 }
 
-/* ---- cluster
- * ------------------------------------------------------------------------------------- */
+/* ---- cluster --------------------------------------------------------------------------------- */
 
 static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_config *config)
 {
@@ -210,8 +209,7 @@ aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *
     return AISIM_OK;
 }
 
-/* ---- names
- * ---------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 uint16_t aisim_sim_class(aisim_sim *sim, const char *name)
 {

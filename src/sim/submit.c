@@ -4,8 +4,7 @@
 
 #include "sim/sim_internal.h"
 
-/* ---- creation
- * --------------------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------------- */
 
 aisim_status aisim_sim_submit(aisim_sim *sim, const aisim_submit *submit, aisim_handle *out,
                               aisim_error *err)
@@ -61,7 +60,13 @@ const aisim_request *aisim_sim_request(const aisim_sim *sim, aisim_handle handle
         return NULL;
     }
     const aisim_request *r = sim_request(sim, handle.index);
-    return r->generation == handle.generation ? r : NULL;
+    if (r->generation != handle.generation) {
+        return NULL;
+    }
+    if (r->rank != AISIM_NONE) {
+        aisim_cruise_sync(sim->ranks.data[r->rank], handle.index);
+    }
+    return r;
 }
 
 aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request)
@@ -70,8 +75,7 @@ aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request
     return (aisim_handle){aisim_requests_slot(request), request->generation};
 }
 
-/* ---- the end
- * ------------------------------------------------------------------------------------------ */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void sim_uncount_prefill(aisim_sim *sim, uint32_t slot)
 {
@@ -141,8 +145,7 @@ void sim_end(aisim_sim *sim, uint32_t slot, aisim_end_reason reason, aisim_where
     sim_ended(sim, slot);
 }
 
-/* ---- arrival and routing
- * -------------------------------------------------------------------------------- */
+/* ---- arrival and routing --------------------------------------------------------------------- */
 
 static void look(const void *host, uint32_t rank, aisim_rank_view *out)
 {

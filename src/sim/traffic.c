@@ -59,8 +59,7 @@ static void send(traffic *t, int64_t at_ns)
     aisim_content_release(content, prefix.run);
 }
 
-/* ---- open
- * ----------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 static void plan_arrival(traffic *t);
 
@@ -89,8 +88,7 @@ static void plan_arrival(traffic *t)
     }
 }
 
-/* ---- closed
- * ---------------------------------------------------------------------------------------- */
+/* ---- closed ---------------------------------------------------------------------------------- */
 
 static void on_terminal(void *context, aisim_sim *sim, const aisim_request *request)
 {
@@ -113,8 +111,7 @@ static void on_terminal(void *context, aisim_sim *sim, const aisim_request *requ
     }
 }
 
-/* ---- life
- * ------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_start(void *context, aisim_sim *sim)
 {

@@ -61,6 +61,26 @@ static aisim_sim *make(uint32_t sequences, uint32_t budget, uint64_t blocks)
     return sim;
 }
 
+/* The same with a state cache of 4 blocks a request (spec/engine.md §11). */
+static aisim_sim *make_state(void)
+{
+    aisim_error err = {0};
+    aisim_sim *sim = aisim_sim_new(1);
+    aisim_pool_config config = {.name = "main", .workers = 1};
+    aisim_rank_config_default(&config.rank);
+    config.rank.kv.block_size = 16;
+    config.rank.kv.blocks = 1000000;
+    config.rank.kv.state_mode = AISIM_STATE_ALIGNED;
+    config.rank.kv.prefix_match_unit = 16;
+    config.rank.kv.state_blocks = 4;
+    if (aisim_timing_fixed(10.0, 5.0, &config.timing, &err) != AISIM_OK ||
+        aisim_sim_pool_add(sim, &config, NULL, &err) != AISIM_OK) {
+        fprintf(stderr, "%s\n", err.text);
+        _exit(1);
+    }
+    return sim;
+}
+
 static void count(void *context, const aisim_event *event)
 {
     ((counts *)context)->scheduled += event->u.pass->scheduled;
@@ -139,9 +159,13 @@ int main(void)
 {
     static const uint32_t prompts[] = {1200, 12000, 30000, 60000, 120000};
     static const uint32_t widths[] = {1, 16, 256};
+    closed("warm-up", 0, make(256, 8192, 1000000), 16, 1000, 20000, 16);
     printf("%-8s %8s %10s %10s %10s %14s %10s\n", "case", "n", "wall ms", "passes", "ns/pass",
            "ns/scheduled", "MiB");
     waiting(200000);
+    for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
+        closed("context", prompts[i], make(256, 8192, 1000000), 16, prompts[i], 20000, 16);
+    }
     for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
         uint64_t requests = UINT64_C(61440000) / prompts[i];
         closed("prompt", prompts[i], make(4, 2048, 16384), 4, prompts[i], 64, requests);
@@ -149,5 +173,6 @@ int main(void)
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
         closed("decode", widths[i], make(256, 8192, 1000000), widths[i], 1000, 10000, widths[i]);
     }
+    closed("state", 256, make_state(), 256, 1000, 10000, 256);
     return 0;
 }

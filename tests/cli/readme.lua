@@ -40,7 +40,8 @@ lfs.link(build, folder .. "/build", true)
 
 local function run(command)
   local out = folder .. "/.out"
-  local _, _, status = os.execute(("cd %s && export LC_ALL=C.UTF-8 NO_COLOR=1 PATH=%s:$PATH; (%s) >.out 2>&1 </dev/null")
+  local form = "cd %s && export LC_ALL=C.UTF-8 NO_COLOR=1 PATH=%s:$PATH; (%s) >.out 2>&1 </dev/null"
+  local _, _, status = os.execute(form
     :format(quoted(folder), quoted(program:match("^(.*)/") or "."), command))
   return status, read(out)
 end

@@ -22,7 +22,7 @@ static _Noreturn void stop(const char *what, const char *name)
     exit(2);
 }
 
-/* ---- reading -------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static int64_t time_of(const json_t *value)
 {
@@ -102,7 +102,7 @@ static void read_settings(const json_t *settings, aisim_recorder_config *config)
     }
 }
 
-/* ---- records -------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 typedef struct {
     aisim_request request;
@@ -261,7 +261,7 @@ static source read_source(const json_t *record, uint32_t id)
     return out;
 }
 
-/* ---- events --------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 enum { ORDER_LEVEL, ORDER_ARRIVE, ORDER_TOKEN, ORDER_OVER, ORDER_UNFINISHED, ORDER_END };
 
@@ -352,7 +352,7 @@ static void push_end(play *out)
     push(out, ORDER_END, NULL, at(AISIM_EV_RUN_END, end_ns));
 }
 
-/* ---- running -------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void annotate(void *context, const aisim_request *request, aisim_record *record)
 {

@@ -26,8 +26,9 @@ typedef AISIM_ARRAY(uint32_t) compare_passes;
 
 typedef enum {
     COMPARE_PLAIN,
-    COMPARE_SOURCE,     /**< keeps its blocks when it ends, until released (handoff) */
-    COMPARE_DESTINATION /**< reserved instead of submitted, then activated */
+    COMPARE_SOURCE,      /**< keeps its blocks when it ends, until released (handoff) */
+    COMPARE_DESTINATION, /**< reserved instead of submitted, then activated */
+    COMPARE_BLOCKED      /**< waits in the second queue until it is unblocked */
 } compare_role;
 
 typedef struct compare_request {
@@ -44,7 +45,7 @@ typedef struct compare_request {
     uint32_t cancel;       /**< pass, or none */
     bool cancel_in_flight;
     compare_role role;
-    uint32_t hand; /**< passes from held or reserved to release or activation */
+    uint32_t hand; /**< passes to release, activation or unblocking */
 } compare_request;
 
 typedef struct compare_budget {
@@ -56,7 +57,9 @@ typedef struct compare_case {
     AISIM_ARRAY(compare_request) requests;
     compare_passes defer; /**< passes that defer prefills */
     compare_passes reset; /**< passes before which the cache is reset */
+    compare_passes flush; /**< the same with force: everything running is preempted first */
     AISIM_ARRAY(compare_budget) budgets;
+    uint32_t connector; /**< tokens that a connector offers to every lookup (tests only) */
     bool waves; /**< deferral follows E-G2 with config.group_ranks and the pass as wave step */
 } compare_case;
 
@@ -84,12 +87,17 @@ typedef struct compare_case {
     X(no_read, true)                                                                               \
     X(sessions, true)                                                                              \
     X(duplicate_id, true)                                                                          \
-    X(waves, false)                                                                                \
-    X(handoff, false)                                                                              \
-    X(state_aligned, false)                                                                        \
-    X(state_latest, false)                                                                         \
-    X(mtp_native, false)                                                                           \
-    X(mtp_burst, false)
+    X(waves, true)                                                                                 \
+    X(handoff, true)                                                                               \
+    X(state_aligned, true)                                                                         \
+    X(state_latest, true)                                                                          \
+    X(mtp_native, true)                                                                            \
+    X(mtp_burst, true)                                                                             \
+    X(pipelined, true)                                                                             \
+    X(async, true)                                                                                 \
+    X(second_queue, true)                                                                          \
+    X(connector, true)                                                                             \
+    X(flush, true)
 
 typedef enum {
 #define X(name, on) COMPARE_WITH_##name,
@@ -150,6 +158,9 @@ const char *compare_features_parse(const char *list, uint64_t *features);
     X(refused_id, "refused: the id is live")                                                       \
     X(resets, "resets")                                                                            \
     X(resets_refused, "resets refused")                                                            \
+    X(flushes, "resets with force while something ran")                                            \
+    X(unblocked, "requests that came from the second queue")                                       \
+    X(late_results, "tokens for a request that was preempted meanwhile (N1)")                      \
     X(livelocks, "passes with the livelock flag")                                                  \
     X(held, "handoff sources held")                                                                \
     X(activated, "handoff destinations activated")                                                 \

@@ -109,6 +109,9 @@ void compare_count_end(compare_runner *r)
     for (uint32_t i = 0; i < record->n_emitted; i++) {
         r->rows[r->by_serial.data[record->emitted[i].serial]].resumed = false;
         compare_count(r, COMPARE_accepted_drafts, record->emitted[i].accepted);
+        twin_view view;
+        twin_read(r->twin, record->emitted[i].serial, &view);
+        compare_count(r, COMPARE_late_results, view.status == TWIN_PREEMPTED);
     }
     for (uint32_t i = 0; i < record->n_finished; i++) {
         bool ran = false;

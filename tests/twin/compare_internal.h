@@ -13,12 +13,17 @@ typedef struct compare_row {
     uint64_t *content; /* hash of the first i tokens */
 } compare_row;
 
+typedef struct compare_flight {
+    uint32_t of_twin, of_engine; /* batches */
+} compare_flight;
+
 typedef struct compare_runner {
     const compare_case *c;
     compare_result *out;
     twin *twin, *engine;
     uint32_t pass;
-    bool in_flight;
+    bool in_flight;                     /* commands come between plan and complete */
+    AISIM_ARRAY(compare_flight) flight; /* planned, not complete; several with overlap (R7) */
     const char *where;
     compare_row *rows;
     AISIM_ARRAY(uint32_t) by_serial; /* -> index of the request */

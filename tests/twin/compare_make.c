@@ -18,6 +18,7 @@ typedef struct maker {
     uint32_t alphabet;   /* ids */
     uint32_t horizon;    /* passes over which requests arrive */
     bool squeeze;        /* short prompts, long outputs, several at once: preemptions */
+    bool handoff;        /* some requests are sources or destinations */
     bool silent;         /* the next output is empty (E-P16) */
     uint64_t next_fresh; /* ids that occur once */
 } maker;
@@ -88,8 +89,8 @@ static uint32_t make_blocks(maker *m)
 static void make_state(maker *m)
 {
     aisim_kv_config *kv = &m->c->config.kv;
-    bool aligned = with(m, COMPARE_WITH_state_aligned, 50);
-    if (!aligned && !with(m, COMPARE_WITH_state_latest, 50)) {
+    bool aligned = with(m, COMPARE_WITH_state_aligned, 20);
+    if (!aligned && !with(m, COMPARE_WITH_state_latest, 20)) {
         return;
     }
     kv->state_mode = aligned ? AISIM_STATE_ALIGNED : AISIM_STATE_LATEST;
@@ -114,8 +115,8 @@ static void make_state(maker *m)
 static void make_speculation(maker *m)
 {
     aisim_speculation_config *config = &m->c->config.speculation;
-    bool native = with(m, COMPARE_WITH_mtp_native, 50);
-    if (!native && !with(m, COMPARE_WITH_mtp_burst, 50)) {
+    bool native = with(m, COMPARE_WITH_mtp_native, 20);
+    if (!native && !with(m, COMPARE_WITH_mtp_burst, 20)) {
         return;
     }
     static const double rates[] = {0.0, 1.0, 0.5, 0.8};
@@ -174,13 +175,26 @@ static void make_config(maker *m)
         s->self_preemption = AISIM_SELF_PREEMPTION_END_PASS;
     }
     s->preempting_pass_limit = chance(m, 50) ? between(m, 1, 4) : 10000;
-    if (with(m, COMPARE_WITH_waves, 40)) {
+    if (with(m, COMPARE_WITH_waves, 20)) {
         m->c->waves = true;
         config->group_ranks = between(m, 1, 3);
         s->prefill_schedule_interval = between(m, 1, 5);
     }
+    m->handoff = with(m, COMPARE_WITH_handoff, 20);
+    if (with(m, COMPARE_WITH_pipelined, 10)) {
+        s->overlap = AISIM_OVERLAP_PIPELINED;
+    } else if (with(m, COMPARE_WITH_async, 10)) {
+        s->overlap = AISIM_OVERLAP_ASYNC;
+    }
     make_state(m);
-    make_speculation(m);
+    if (s->overlap == AISIM_OVERLAP_NONE) {
+        make_speculation(m);
+    } else {
+        m->handoff = false; /* a plan in vain between two passes: no rule says when to retry */
+    }
+    if (config->kv.state_mode == AISIM_STATE_NONE && with(m, COMPARE_WITH_connector, 5)) {
+        m->c->connector = between(m, 1, 12);
+    }
 }
 
 /* ---- content --------------------------------------------------------------------------------- */
@@ -312,7 +326,11 @@ static void make_life(maker *m, compare_request *r)
     }
     r->priority = (int32_t)below(m, 4) - 1;
     r->no_read = with(m, COMPARE_WITH_no_read, 8);
-    if (with(m, COMPARE_WITH_handoff, 30)) {
+    if (with(m, COMPARE_WITH_second_queue, 3)) {
+        r->role = COMPARE_BLOCKED;
+        r->hand = below(m, 8);
+    }
+    if (m->handoff && chance(m, 30)) {
         r->role = chance(m, 50) ? COMPARE_SOURCE : COMPARE_DESTINATION;
         r->hand = below(m, 8);
     }
@@ -411,6 +429,11 @@ static void make_events(maker *m)
             aisim_array_push(&c->reset, between(m, 1, 60));
         }
     }
+    if (with(m, COMPARE_WITH_flush, 8)) {
+        for (uint32_t n = between(m, 1, 3); n > 0; n--) {
+            aisim_array_push(&c->flush, between(m, 1, 40));
+        }
+    }
     if (with(m, COMPARE_WITH_budget, 15)) {
         for (uint32_t n = between(m, 1, 4); n > 0; n--) {
             compare_budget change = {between(m, 1, 60), make_budget(m)};
@@ -446,6 +469,7 @@ compare_case *compare_copy(const compare_case *from)
     compare_case *c = aisim_alloc_zero(1, sizeof *c);
     c->config = from->config;
     c->waves = from->waves;
+    c->connector = from->connector;
     for (uint32_t i = 0; i < from->requests.len; i++) {
         compare_request r = from->requests.data[i];
         r.prompt = r.planned = (compare_tokens){0};
@@ -458,6 +482,9 @@ compare_case *compare_copy(const compare_case *from)
     }
     for (uint32_t i = 0; i < from->reset.len; i++) {
         aisim_array_push(&c->reset, from->reset.data[i]);
+    }
+    for (uint32_t i = 0; i < from->flush.len; i++) {
+        aisim_array_push(&c->flush, from->flush.data[i]);
     }
     for (uint32_t i = 0; i < from->budgets.len; i++) {
         aisim_array_push(&c->budgets, from->budgets.data[i]);
@@ -477,6 +504,7 @@ void compare_free(compare_case *c)
     aisim_array_free(&c->requests);
     aisim_array_free(&c->defer);
     aisim_array_free(&c->reset);
+    aisim_array_free(&c->flush);
     aisim_array_free(&c->budgets);
     aisim_free(c);
 }

@@ -19,7 +19,8 @@ static bool submit(compare_runner *r, uint32_t index)
                              .priority = q->priority,
                              .salt = q->salt,
                              .no_read = q->no_read,
-                             .hold = q->role == COMPARE_SOURCE};
+                             .hold = q->role == COMPARE_SOURCE,
+                             .blocked = q->role == COMPARE_BLOCKED};
     twin_view old;
     bool untold = engine_find(r->engine, q->id, &old) && !twin_find(r->twin, q->id, &old);
     if (untold) {
@@ -41,7 +42,11 @@ static bool submit(compare_runner *r, uint32_t index)
             return false;
         }
     }
+    if (q->role == COMPARE_BLOCKED) {
+        w->handed_at = r->pass;
+    }
     if (w->serial == COMPARE_NONE) {
+        w->handed_at = COMPARE_NONE;
         w->ended = true;
         w->ended_at = r->pass;
         compare_count(r, COMPARE_refused_id, 1);
@@ -79,7 +84,7 @@ static bool cancel(compare_runner *r, uint32_t index)
                          engine_cancel(r->engine, q->id));
 }
 
-/* The second half of a handoff. */
+/* The second half of a handoff, or the end of a stay in the second queue. */
 static bool hand_over(compare_runner *r, uint32_t index)
 {
     const compare_request *q = &r->c->requests.data[index];
@@ -88,6 +93,11 @@ static bool hand_over(compare_runner *r, uint32_t index)
         return true;
     }
     w->handed_at = COMPARE_NONE;
+    if (q->role == COMPARE_BLOCKED) {
+        bool done = twin_unblock(r->twin, q->id);
+        compare_count(r, COMPARE_unblocked, done);
+        return compare_equal(r, "unblock", q->id, done, engine_unblock(r->engine, q->id));
+    }
     if (q->role == COMPARE_SOURCE) {
         bool done = twin_release_source(r->twin, q->id);
         compare_count(r, COMPARE_held, done);
@@ -106,6 +116,16 @@ static bool steer(compare_runner *r)
             bool done = twin_reset(r->twin, false);
             compare_count(r, done ? COMPARE_resets : COMPARE_resets_refused, 1);
             if (!compare_equal(r, "reset", 0, done, engine_reset(r->engine, false))) {
+                return false;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < r->c->flush.len; i++) {
+        if (r->c->flush.data[i] == r->pass && r->flight.len == 0) {
+            const uint32_t *list;
+            compare_count(r, COMPARE_flushes, twin_running(r->twin, &list) > 0);
+            if (!compare_equal(r, "flush", 0, twin_reset(r->twin, true),
+                               engine_reset(r->engine, true))) {
                 return false;
             }
         }
@@ -138,7 +158,7 @@ static bool command(compare_runner *r, const char *where)
             ok = hand_over(r, i);
         }
         r->pending += !w->submitted && (q->after == COMPARE_NONE || r->rows[q->after].ended);
-        r->pending += w->submitted && !w->ended && q->role != COMPARE_PLAIN;
+        r->pending += w->handed_at != COMPARE_NONE && !w->ended;
     }
     return ok && compare_same_state(r);
 }
@@ -179,7 +199,7 @@ static void remember(compare_runner *r)
     }
 }
 
-static bool one_pass(compare_runner *r)
+static bool plan(compare_runner *r)
 {
     bool defer;
     r->where = "plan";
@@ -187,8 +207,10 @@ static bool one_pass(compare_runner *r)
         return false;
     }
     remember(r);
-    uint32_t a = twin_plan(r->twin, defer), b = engine_plan(r->engine, defer);
-    r->in_flight = true;
+    compare_flight flight;
+    flight.of_twin = twin_plan(r->twin, defer);
+    flight.of_engine = engine_plan(r->engine, defer);
+    aisim_array_push(&r->flight, flight);
     if (!compare_same_plan(r)) {
         return false;
     }
@@ -197,18 +219,49 @@ static bool one_pass(compare_runner *r)
         return false;
     }
     compare_forget_victims(r);
-    if (!compare_same_state(r) || !command(r, "commands in flight")) {
-        return false;
-    }
+    return compare_same_state(r);
+}
+
+/* The oldest pass in flight ends. */
+static bool complete(compare_runner *r)
+{
     r->where = "complete";
-    twin_complete(r->twin, a, NULL, 0);
-    engine_complete(r->engine, b, NULL, 0);
-    r->in_flight = false;
+    compare_flight flight = r->flight.data[0];
+    aisim_array_remove(&r->flight, 0);
+    twin_complete(r->twin, flight.of_twin, NULL, 0);
+    engine_complete(r->engine, flight.of_engine, NULL, 0);
     if (!compare_same_end(r)) {
         return false;
     }
     compare_count_end(r);
     return compare_same_state(r);
+}
+
+/* Plans if anybody is there, and completes what may not stay in flight (R7: one pass may). */
+static bool one_pass(compare_runner *r, bool *vain)
+{
+    bool ready = twin_sum(r->twin).ready;
+    uint32_t may_stay = r->c->config.scheduler.overlap == AISIM_OVERLAP_NONE ? 0 : 1;
+    *vain = true;
+    if (ready) {
+        if (!plan(r)) {
+            return false;
+        }
+        const twin_record *record = twin_last(r->twin);
+        *vain = record->n_items + record->n_preempted == 0;
+    }
+    r->in_flight = true;
+    if (!command(r, "commands in flight")) {
+        return false;
+    }
+    r->in_flight = false;
+    while (r->flight.len > (*vain ? 0 : may_stay)) {
+        if (!complete(r)) {
+            return false;
+        }
+        *vain = *vain && twin_last(r->twin)->n_finished + twin_last(r->twin)->n_emitted == 0;
+    }
+    return true;
 }
 
 /* Nothing in the lists of the case comes later than this. */
@@ -220,6 +273,9 @@ static uint32_t last_listed(const compare_case *c)
     }
     for (uint32_t i = 0; i < c->reset.len; i++) {
         last = c->reset.data[i] > last ? c->reset.data[i] : last;
+    }
+    for (uint32_t i = 0; i < c->flush.len; i++) {
+        last = c->flush.data[i] > last ? c->flush.data[i] : last;
     }
     for (uint32_t i = 0; i < c->budgets.len; i++) {
         last = c->budgets.data[i].pass > last ? c->budgets.data[i].pass : last;
@@ -234,20 +290,11 @@ static void drive(compare_runner *r)
         if (!command(r, "commands")) {
             return;
         }
-        if (twin_sum(r->twin).ready) {
-            if (!one_pass(r)) {
-                return;
-            }
-            vain = twin_last(r->twin)->changed ? 0 : vain + 1;
-        } else {
-            r->in_flight = true; /* commands that wanted a pass in flight come all the same */
-            bool ok = command(r, "commands while idle");
-            r->in_flight = false;
-            if (!ok) {
-                return;
-            }
-            vain++;
+        bool nothing;
+        if (!one_pass(r, &nothing)) {
+            return;
         }
+        vain = nothing ? vain + 1 : 0;
         if (r->pending == 0 && vain > 12 && r->pass > last) {
             return; /* idle, or a head that waits for ever (R1) */
         }
@@ -266,7 +313,10 @@ void compare_run(const compare_case *c, compare_result *result)
     }
     r.twin = twin_new(&c->config, 0);
     r.engine = engine_new(&c->config, 0);
+    twin_set_external(r.twin, c->connector);
+    engine_set_external(r.engine, c->connector);
     drive(&r);
+    aisim_array_free(&r.flight);
     twin_free(r.twin);
     engine_free(r.engine);
     for (uint32_t i = 0; i < c->requests.len; i++) {

@@ -147,6 +147,9 @@ static bool shift(shrinker *s, uint32_t by)
     for (uint32_t i = 0; i < c->reset.len; i++) {
         c->reset.data[i] -= c->reset.data[i] < by ? c->reset.data[i] : by;
     }
+    for (uint32_t i = 0; i < c->flush.len; i++) {
+        c->flush.data[i] -= c->flush.data[i] < by ? c->flush.data[i] : by;
+    }
     for (uint32_t i = 0; i < c->budgets.len; i++) {
         uint32_t *pass = &c->budgets.data[i].pass;
         *pass -= *pass < by ? *pass : by;
@@ -252,6 +255,7 @@ static void plain_config(shrinker *s)
         OPTION(config.scheduler.reserve_full_prompt),
         OPTION(config.scheduler.admit_at_zero_budget),
         OPTION(config.scheduler.self_preemption),
+        OPTION(config.scheduler.overlap),
         OPTION(config.scheduler.preempting_pass_limit),
         OPTION(config.kv.prefix_caching),
         OPTION(config.kv.prefix_match_unit),
@@ -276,6 +280,7 @@ static void plain_config(shrinker *s)
         set(s, 0, OF_CASE(config.scheduler.max_batched_tokens), &plenty[i], sizeof plenty[i]);
     }
     lower(s, 0, OF_CASE(config.scheduler.max_sequences), 1);
+    lower(s, 0, OF_CASE(connector), 0);
     lower(s, 0, OF_CASE(config.kv.block_size), 2);
     lower(s, 0, OF_CASE(config.kv.state_blocks), 0);
     for (uint64_t n = s->best->config.kv.blocks; n > 1; n--) {
@@ -357,6 +362,7 @@ uint32_t compare_shrink(compare_case *c)
         sooner(&s);
         drop_passes(&s, OF_CASE(defer));
         drop_passes(&s, OF_CASE(reset));
+        drop_passes(&s, OF_CASE(flush));
         drop_budgets(&s);
         for (uint32_t i = 0; i < s.best->requests.len; i++) {
             plain_request(&s, i);

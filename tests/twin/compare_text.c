@@ -4,6 +4,7 @@
  *     request 1 prompt=1x8,5,100..103 output=4 planned=2x3 arrive=0 …
  *     defer 3 4 9
  *     reset 12
+ *     flush 20
  *     budget 7=16
  *
  * Token lists: `5` one id, `1x8` eight times the same, `100..103` ascending, both ends included. */
@@ -32,6 +33,7 @@ static const char *const splits[] = {"fixed", "legacy", "upstream", NULL};
 static const char *const checkpoints[] = {"prompt_boundary", "chunk_end", NULL};
 static const char *const same_pass[] = {"ignore", "wait", NULL};
 static const char *const speculations[] = {"none", "native", "burst", NULL};
+static const char *const overlaps[] = {"none", "pipelined", "async", NULL};
 static const char *const streams[] = {"per_request", "worker", NULL};
 
 #define AT(member) offsetof(aisim_rank_config, member)
@@ -52,6 +54,7 @@ static const field fields[] = {
     {"long_prefill_token_threshold", U32, AT(scheduler.long_prefill_token_threshold), NULL},
     {"admit_at_zero_budget", FLAG, AT(scheduler.admit_at_zero_budget), NULL},
     {"self_preemption", CHOICE, AT(scheduler.self_preemption), self_preemptions},
+    {"overlap", CHOICE, AT(scheduler.overlap), overlaps},
     {"preempting_pass_limit", U32, AT(scheduler.preempting_pass_limit), NULL},
     {"prefill_schedule_interval", U32, AT(scheduler.prefill_schedule_interval), NULL},
     {"group_ranks", U32, AT(group_ranks), NULL},
@@ -151,7 +154,7 @@ static void print_tokens(const char *key, const compare_tokens *list, FILE *out)
 
 static void print_request(const compare_request *r, FILE *out)
 {
-    static const char *const roles[] = {"", " role=source", " role=destination"};
+    static const char *const roles[] = {"", " role=source", " role=destination", " role=blocked"};
     fprintf(out, "request %" PRIu32, r->id);
     print_tokens("prompt", &r->prompt, out);
     fprintf(out, " output=%" PRIu32, r->output);
@@ -191,14 +194,18 @@ void compare_print(const compare_case *c, FILE *out)
             print_field(f, member(&c->config, f), out);
         }
     }
+    if (c->connector > 0) {
+        fprintf(out, " connector=%" PRIu32, c->connector);
+    }
     fputs(c->waves ? " waves\n" : "\n", out);
     for (uint32_t i = 0; i < c->requests.len; i++) {
         print_request(&c->requests.data[i], out);
     }
-    const compare_passes *lists[] = {&c->defer, &c->reset};
-    for (uint32_t k = 0; k < 2; k++) {
+    static const char *const names[] = {"defer", "reset", "flush"};
+    const compare_passes *lists[] = {&c->defer, &c->reset, &c->flush};
+    for (uint32_t k = 0; k < 3; k++) {
         if (lists[k]->len > 0) {
-            fputs(k == 0 ? "defer" : "reset", out);
+            fputs(names[k], out);
             for (uint32_t i = 0; i < lists[k]->len; i++) {
                 fprintf(out, " %" PRIu32, lists[k]->data[i]);
             }
@@ -296,8 +303,9 @@ static bool parse_value(const field *f, const char *text, aisim_rank_config *con
 static bool parse_config(compare_case *c, const char *key, const char *value)
 {
     if (strcmp(key, "waves") == 0) {
-        c->waves = true;
-        return true;
+        return c->waves = true;
+    } else if (strcmp(key, "connector") == 0) {
+        return parse_u32(value, &c->connector);
     }
     for (uint32_t i = 0; i < N_FIELDS; i++) {
         if (strcmp(fields[i].key, key) == 0) {
@@ -334,7 +342,9 @@ static bool parse_request(compare_request *r, const char *key, const char *value
     } else if (IS("no_read")) {
         return r->no_read = true;
     } else if (IS("role")) {
-        r->role = strcmp(value, "source") == 0 ? COMPARE_SOURCE : COMPARE_DESTINATION;
+        r->role = *value == 's'   ? COMPARE_SOURCE
+                  : *value == 'd' ? COMPARE_DESTINATION
+                                  : COMPARE_BLOCKED;
         return true;
     } else if (IS("hand")) {
         return parse_u32(value, &r->hand);
@@ -364,6 +374,8 @@ static bool parse_word(compare_case *c, const char *line, char *word)
         aisim_array_push(&c->defer, n);
     } else if (strcmp(line, "reset") == 0) {
         aisim_array_push(&c->reset, n);
+    } else if (strcmp(line, "flush") == 0) {
+        aisim_array_push(&c->flush, n);
     } else if (strcmp(line, "budget") == 0) {
         compare_budget change = {.pass = n};
         if (!parse_u32(text, &change.tokens)) {

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "engine_internal.h"
 #include "sched/plan.h"
-#include "sched/split.h"
 
 const char *twin_reason_name(twin_reason reason)
 {
@@ -41,12 +40,6 @@ static twin_reason reason_of(uint8_t end)
     }
 }
 
-static uint32_t serial_of(const twin *t, const aisim_request *r)
-{
-    (void)t;
-    return (uint32_t)r->cookie;
-}
-
 /* Blocks that a record of recurrent state holds: working, previous, held. */
 static uint32_t state_blocks(const twin *t, uint32_t recurrent)
 {
@@ -61,13 +54,17 @@ static uint32_t state_blocks(const twin *t, uint32_t recurrent)
 }
 
 /* Brings a row up to date with its live request. */
-static void refresh(twin *t, uint32_t serial)
+void engine_refresh(twin *t, uint32_t serial)
 {
     engine_row *w = &t->rows.data[serial];
     const aisim_request *r = aisim_requests_at(&t->engine.requests, w->slot);
     if (r->generation != w->generation) {
         return;
     }
+    aisim_cruise_sync(&t->rank, w->slot);
+    bool cruises =
+        r->state == AISIM_REQ_RUNNING && t->rank.running.data[r->position].cruiser != AISIM_NONE;
+    uint32_t planned = cruises && t->rank.in_flight > 0; /* its token of the pass in flight */
     twin_view *v = &w->view;
     v->ordinal = r->ordinal;
     static const twin_status statuses[] = {
@@ -80,8 +77,9 @@ static void refresh(twin *t, uint32_t serial)
     v->reason = reason_of(r->end);
     v->generated = r->generated;
     v->known = aisim_known(r);
-    v->computed = r->computed;
-    v->watermark = r->lease.allocated;
+    v->computed = r->computed + planned;
+    v->watermark = r->lease.allocated > v->computed ? r->lease.allocated : v->computed;
+    v->watermark = planned ? v->watermark : r->lease.allocated;
     v->owned = (uint32_t)aisim_lease_owned(&t->rank.pool, &r->lease);
     v->opaque = r->lease.opaque;
     v->published = r->lease.published;
@@ -113,7 +111,7 @@ static void on_ended(void *context, uint32_t slot)
     twin *t = context;
     const aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
     uint32_t serial = serial_of(t, r);
-    refresh(t, serial);
+    engine_refresh(t, serial);
     aisim_map_remove(&t->live, t->rows.data[serial].view.id, 0);
     aisim_requests_give(&t->engine.requests, slot);
 }
@@ -155,11 +153,14 @@ twin *twin_new(const aisim_rank_config *config, uint32_t rank)
     t->engine.ended = on_ended;
     t->engine.held = on_held;
     t->engine.context = t;
+    /* a listener for each token would keep requests from cruising (sched/cruise.h) */
+    t->derive = config->speculation.mode == AISIM_SPECULATION_NONE &&
+                config->scheduler.overlap == AISIM_OVERLAP_NONE;
     t->engine.observers.n = 1;
     t->engine.observers.list[0] =
-        (aisim_observer){AISIM_EV_BIT(AISIM_EV_TOKENS) | AISIM_EV_BIT(AISIM_EV_FINISH) |
-                             AISIM_EV_BIT(AISIM_EV_REJECT) | AISIM_EV_BIT(AISIM_EV_VERIFY) |
-                             AISIM_EV_BIT(AISIM_EV_KV_STORE),
+        (aisim_observer){(t->derive ? 0 : AISIM_EV_BIT(AISIM_EV_TOKENS)) |
+                             AISIM_EV_BIT(AISIM_EV_FINISH) | AISIM_EV_BIT(AISIM_EV_REJECT) |
+                             AISIM_EV_BIT(AISIM_EV_VERIFY) | AISIM_EV_BIT(AISIM_EV_KV_STORE),
                          t, on_event};
     aisim_observers_update(&t->engine.observers);
     aisim_rank_init(&t->rank, &t->engine, 0, config);
@@ -203,6 +204,7 @@ void twin_free(twin *t)
     aisim_array_free(&t->events);
     aisim_array_free(&t->serials);
     aisim_array_free(&t->batches);
+    aisim_array_free(&t->order);
     aisim_free(t);
 }
 
@@ -275,115 +277,6 @@ uint32_t twin_submit(twin *t, const twin_submit_args *args)
     return t->rows.len - 1;
 }
 
-/* ---- names of blocks ----------------------------------------------------------------------------
- */
-
-static uint32_t identity_of(twin *t, uint32_t run, uint32_t block, uint32_t publisher)
-{
-    uint32_t at = aisim_map_get(&t->publishers, run, block);
-    if (at == AISIM_NONE) {
-        at = t->names_ever.len;
-        aisim_array_push(&t->names_ever, (twin_name){publisher, block});
-        aisim_array_push(&t->copies, (engine_copies){0});
-        aisim_map_set(&t->publishers, run, block, at);
-    }
-    return at;
-}
-
-/* The run of the block before `block` on the path of `run`. */
-static uint32_t run_before(const twin *t, uint32_t run, uint32_t block)
-{
-    uint32_t last = block * t->rank.pool.block_size - 1;
-    while (aisim_content_start(t->engine.content, run) > last) {
-        run = aisim_content_parent(t->engine.content, run);
-    }
-    return run;
-}
-
-/* A copy went: @return who had published it. */
-static uint32_t remove_copy(twin *t, uint32_t identity, uint32_t age)
-{
-    engine_copies *copies = &t->copies.data[identity];
-    AISIM_CHECK(age < copies->by.len);
-    uint32_t by = copies->by.data[age];
-    aisim_array_remove(&copies->by, age);
-    return by;
-}
-
-static void begin_event(twin *t, const aisim_kv_log_entry *e, bool stored)
-{
-    twin_event made = {.stored = stored, .first = t->names.len};
-    if (stored && e->first > 0) {
-        made.has_parent = true;
-        uint32_t parent = run_before(t, e->run, e->first);
-        uint32_t identity =
-            identity_of(t, parent, e->first - 1, TWIN_NONE); /* may move the names */
-        made.parent = t->names_ever.data[identity];
-    }
-    aisim_array_push(&t->events, made);
-}
-
-static void read_block(twin *t, const aisim_kv_log_entry *e, uint32_t block, uint32_t publisher)
-{
-    if (e->kind == AISIM_KV_PAGED) {
-        aisim_map_set(&t->pages, e->age, 0, publisher);
-        return;
-    }
-    if (e->kind == AISIM_KV_EVICTED && e->how == AISIM_GONE_OTHER) {
-        bool page = e->age != AISIM_NONE; /* its extent; a state has no name */
-        uint32_t by = page ? aisim_map_get(&t->pages, e->age, 0) : TWIN_NONE;
-        aisim_array_push(&t->evicted, (twin_name){by, page ? e->first : TWIN_NONE});
-        return;
-    }
-    uint32_t identity = identity_of(t, e->run, block, publisher);
-    if (e->kind == AISIM_KV_STORED || e->kind == AISIM_KV_COPIED) {
-        aisim_array_push(&t->copies.data[identity].by, publisher);
-    } else {
-        uint32_t by = remove_copy(t, identity, e->age);
-        if (e->kind == AISIM_KV_EVICTED) {
-            aisim_array_push(&t->evicted, (twin_name){by, block});
-        }
-    }
-    if (e->kind == AISIM_KV_STORED || (e->kind == AISIM_KV_EVICTED && e->how == AISIM_GONE_LAST)) {
-        aisim_array_push(&t->names, t->names_ever.data[identity]);
-        t->events.data[t->events.len - 1].len++;
-    }
-}
-
-/* Reads what the pool has logged since the last time. */
-static void read_log(twin *t)
-{
-    aisim_block_pool *pool = &t->rank.pool;
-    uint32_t event = AISIM_NONE;
-    for (uint32_t i = 0; i < pool->log.len; i++) {
-        const aisim_kv_log_entry *e = &pool->log.data[i];
-        bool stored = e->kind == AISIM_KV_STORED;
-        bool told = stored || e->kind == AISIM_KV_EVICTED;
-        uint32_t publisher = TWIN_NONE;
-        if (e->owner != AISIM_NONE) {
-            const aisim_request *r = aisim_requests_at(&t->engine.requests, e->owner);
-            publisher = t->rows.data[serial_of(t, r)].view.id;
-        }
-        if (told && e->event != event) {
-            begin_event(t, e, stored);
-            event = e->event;
-        }
-        for (uint32_t j = 0; j < e->count; j++) {
-            bool up = stored || e->kind == AISIM_KV_COPIED || e->kind == AISIM_KV_PAGED;
-            read_block(t, e, up ? e->first + j : e->first + e->count - 1 - j, publisher);
-        }
-        bool last = i + 1 == pool->log.len || pool->log.data[i + 1].event != event;
-        if (told && last && t->events.data[t->events.len - 1].len == 0) {
-            t->events.len--; /* only further copies went: nobody hears of it */
-        }
-    }
-    pool->log.len = 0;
-}
-
-/* ---- ends of requests, hand-off
- * ------------------------------------------------------------------
- */
-
 static uint32_t live_slot(const twin *t, uint32_t id)
 {
     uint32_t serial = aisim_map_get(&t->live, id, 0);
@@ -397,12 +290,12 @@ bool twin_cancel(twin *t, uint32_t id)
         return false;
     }
     aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
-    refresh(t, serial_of(t, r));
+    engine_refresh(t, serial_of(t, r));
     if (r->state != AISIM_REQ_HELD) {
         r->end = AISIM_END_CANCELLED;
     }
     aisim_rank_cancel(&t->rank, slot);
-    read_log(t);
+    engine_read_log(t);
     on_ended(t, slot);
     return true;
 }
@@ -430,7 +323,7 @@ bool twin_reserve(twin *t, const twin_submit_args *args)
         t->rows.len--;
         return false;
     }
-    read_log(t);
+    engine_read_log(t);
     return true;
 }
 
@@ -438,7 +331,7 @@ bool twin_activate(twin *t, uint32_t id)
 {
     uint32_t slot = live_slot(t, id);
     bool done = slot != AISIM_NONE && aisim_rank_activate(&t->rank, slot);
-    read_log(t);
+    engine_read_log(t);
     return done;
 }
 
@@ -448,7 +341,7 @@ bool twin_release_source(twin *t, uint32_t id)
     if (slot == AISIM_NONE || !aisim_rank_release_source(&t->rank, slot)) {
         return false;
     }
-    read_log(t);
+    engine_read_log(t);
     on_ended(t, slot);
     return true;
 }
@@ -461,8 +354,54 @@ void twin_set_external(twin *t, uint32_t matched)
 /* ---- passes -------------------------------------------------------------------------------------
  */
 
+/* Steady decoders have no entries: one token each, before all others. */
+static void read_cruisers(twin *t, const aisim_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->cruised; i++) {
+        uint32_t slot = t->rank.running.data[i].slot;
+        const aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
+        aisim_cruise_sync(&t->rank, slot);
+        const engine_row *w = &t->rows.data[serial_of(t, r)];
+        twin_item item = {.id = w->view.id,
+                          .serial = w->view.serial,
+                          .tokens = 1,
+                          .prefix = r->prompt_tokens,
+                          .generated = 1,
+                          .known = aisim_known(r),
+                          .slots = r->computed + 1};
+        aisim_array_push(&t->items, item);
+    }
+}
+
+/* Who runs, in order, with what each has: the difference afterwards is what was delivered. */
+static void remember_order(twin *t)
+{
+    t->order.len = 0;
+    for (uint32_t i = 0; t->derive && i < t->rank.running.len; i++) {
+        uint32_t slot = t->rank.running.data[i].slot;
+        const aisim_request *r = aisim_requests_at(&t->engine.requests, slot);
+        aisim_cruise_sync(&t->rank, slot);
+        aisim_array_push(&t->order, (twin_pair){serial_of(t, r), r->generated});
+    }
+}
+
+static void derive_emitted(twin *t)
+{
+    for (uint32_t i = 0; i < t->order.len; i++) {
+        twin_view view;
+        if (twin_read(t, t->order.data[i].id, &view) && view.generated > t->order.data[i].value) {
+            twin_emitted e = {.id = view.id,
+                              .serial = view.serial,
+                              .tokens = view.generated - t->order.data[i].value};
+            aisim_array_push(&t->emitted, e);
+        }
+    }
+    t->order.len = 0;
+}
+
 static void read_items(twin *t, const aisim_batch *batch)
 {
+    read_cruisers(t, batch);
     for (uint32_t i = 0; i < batch->plan.len; i++) {
         const aisim_plan_entry *p = &batch->plan.data[i];
         const aisim_request *r = aisim_requests_at(&t->engine.requests, p->slot);
@@ -535,8 +474,9 @@ uint32_t twin_plan(twin *t, bool defer_prefill)
     if (batch != AISIM_NONE) {
         read_items(t, aisim_rank_batch(&t->rank, batch));
         read_decisions(t, aisim_rank_batch(&t->rank, batch));
+        remember_order(t);
     }
-    read_log(t);
+    engine_read_log(t);
     return t->record.batch;
 }
 
@@ -547,7 +487,7 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
     t->finished.len = t->emitted.len = 0;
     t->now_ns++;
     if (batch == AISIM_NONE) {
-        read_log(t);
+        engine_read_log(t);
         return;
     }
     aisim_result *own = aisim_alloc(n + 1, sizeof *own);
@@ -559,7 +499,8 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
         }
     }
     aisim_rank_complete(&t->rank, batch, t->now_ns, results == NULL ? NULL : own, n);
-    read_log(t);
+    derive_emitted(t);
+    engine_read_log(t);
     aisim_free(own);
 }
 
@@ -586,128 +527,4 @@ const twin_record *twin_last(twin *t)
     r->names = t->names.data;
     r->n_names = t->names.len;
     return r;
-}
-
-/* ---- state
- * --------------------------------------------------------------------------------------- */
-
-bool twin_find(const twin *t, uint32_t id, twin_view *out)
-{
-    uint32_t serial = aisim_map_get(&t->live, id, 0);
-    return serial != AISIM_NONE && twin_read(t, serial, out);
-}
-
-bool twin_read(const twin *t, uint32_t serial, twin_view *out)
-{
-    if (serial >= t->rows.len) {
-        return false;
-    }
-    twin *writable = (twin *)(uintptr_t)t;
-    refresh(writable, serial);
-    *out = t->rows.data[serial].view;
-    return true;
-}
-
-uint32_t twin_running(const twin *t, const uint32_t **serials)
-{
-    twin *w = (twin *)(uintptr_t)t;
-    w->serials.len = 0;
-    for (uint32_t i = 0; i < t->rank.running.len; i++) {
-        aisim_array_push(
-            &w->serials,
-            serial_of(t, aisim_requests_at(&t->engine.requests, t->rank.running.data[i].slot)));
-    }
-    *serials = w->serials.data;
-    return w->serials.len;
-}
-
-uint32_t twin_waiting(const twin *t, const uint32_t **serials)
-{
-    twin *w = (twin *)(uintptr_t)t;
-    uint32_t n = t->rank.waiting.slots.len;
-    aisim_array_reserve(&w->serials, n);
-    aisim_queue_sorted(&t->rank.waiting, w->serials.data);
-    w->serials.len = n;
-    for (uint32_t i = 0; i < n; i++) {
-        w->serials.data[i] =
-            serial_of(t, aisim_requests_at(&t->engine.requests, w->serials.data[i]));
-    }
-    *serials = w->serials.data;
-    return n;
-}
-
-uint32_t twin_skipped(const twin *t, const uint32_t **serials)
-{
-    twin *w = (twin *)(uintptr_t)t;
-    w->serials.len = 0;
-    for (uint32_t i = 0; i < t->rank.skipped.len; i++) {
-        aisim_array_push(&w->serials, serial_of(t, aisim_requests_at(&t->engine.requests,
-                                                                     t->rank.skipped.data[i])));
-    }
-    *serials = t->serials.data;
-    return w->serials.len;
-}
-
-twin_totals twin_sum(const twin *t)
-{
-    const aisim_block_pool *pool = &t->rank.pool;
-    return (twin_totals){
-        .active = (uint32_t)aisim_block_pool_active(pool),
-        .inactive = (uint32_t)pool->extents.inactive,
-        .free = (uint32_t)pool->free,
-        .live = t->engine.requests.live,
-        .ready = t->rank.running.len > 0 || t->rank.waiting.slots.len > 0,
-        .drained = t->engine.requests.live == 0,
-        .capacity_bound = t->rank.capacity_bound,
-        .livelock = t->rank.config.scheduler.preempting_pass_limit > 0 &&
-                    t->rank.preempting_passes >= t->rank.config.scheduler.preempting_pass_limit,
-        .preemptions = t->preemptions,
-        .decode_forwards = t->rank.decode_forwards,
-        .accepted_including_base = t->rank.accepted_with_base,
-        .lookups = t->lookups,
-        .lookup_tokens = t->lookup_tokens,
-        .hit_tokens = t->hit_tokens,
-    };
-}
-
-bool twin_defers(const twin *t, uint32_t ranks, uint64_t wave_step)
-{
-    uint32_t interval = t->rank.config.scheduler.prefill_schedule_interval;
-    return ranks > 1 && wave_step % interval != 0 && !t->rank.capacity_bound &&
-           aisim_rank_has_decode(&t->rank);
-}
-
-void twin_set_budget(twin *t, uint32_t tokens)
-{
-    t->rank.config.scheduler.max_batched_tokens = tokens;
-}
-
-bool twin_reset(twin *t, bool force)
-{
-    uint32_t running = t->rank.running.len;
-    bool done = aisim_rank_reset(&t->rank, force);
-    t->preemptions += running - t->rank.running.len;
-    uint32_t evicted = t->evicted.len;
-    read_log(t);
-    t->evicted.len = evicted; /* emptied, not evicted (E-B8) */
-    return done;
-}
-
-uint32_t twin_align_split(aisim_align_split kind, uint32_t b, uint32_t u, uint32_t cap, bool drop,
-                          uint32_t junction, uint32_t start, uint32_t prompt, uint32_t known,
-                          uint32_t desired)
-{
-    aisim_split in = {kind, b, u, cap, drop, junction, start, prompt, known, desired};
-    return aisim_split_tokens(&in);
-}
-
-uint32_t twin_draw(uint64_t seed, uint32_t rank, uint64_t request, uint64_t step,
-                   const double *rates, uint32_t drafts)
-{
-    return aisim_draw_accepted(seed, rank, request, step, rates, drafts);
-}
-
-void twin_verify(const twin *t)
-{
-    aisim_rank_verify(&t->rank);
 }

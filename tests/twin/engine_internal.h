@@ -46,8 +46,22 @@ struct twin {
     AISIM_ARRAY(aisim_lease) parts;  /* block handles of the pool vectors */
     AISIM_ARRAY(engine_hash) hashes; /* their published hashes */
     int64_t now_ns;
-    uint32_t verified, accepted; /* of the verification under way */
-    bool given;                  /* results came from the caller */
+    AISIM_ARRAY(twin_pair) order; /* running when planned: serial, generated */
+    bool derive;                  /* deliveries are derived, not listened to */
+    uint32_t verified, accepted;  /* of the verification under way */
+    bool given;                   /* results came from the caller */
 };
+
+/** Serial of a request of the rank. */
+static inline uint32_t serial_of(const twin *t, const aisim_request *r)
+{
+    (void)t;
+    return (uint32_t)r->cookie;
+}
+
+/** Brings a row up to date with its live request. */
+void engine_refresh(twin *t, uint32_t serial);
+/** Reads what the pool has logged since the last time into the record. */
+void engine_read_log(twin *t);
 
 #endif

@@ -22,7 +22,8 @@ set_target_properties(aisim_twin_module PROPERTIES PREFIX "" OUTPUT_NAME aisim_t
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
 # The product engine behind the same interface (engine_double.h), as the module aisim_engine.so.
-add_library(aisim_engine_double OBJECT ${twin_dir}/engine_double.c)
+add_library(aisim_engine_double OBJECT ${twin_dir}/engine_double.c ${twin_dir}/engine_log.c
+  ${twin_dir}/engine_state.c)
 aisim_target_defaults(aisim_engine_double)
 target_include_directories(aisim_engine_double PUBLIC ${twin_dir})
 

@@ -463,7 +463,8 @@ static outcome try_head(twin *t, twin_request *r)
     twin_hit hit;
     twin_lookup(t, r, &hit); /* E-P10 */
     if (t->external > 0) {
-        hit.external = twin_min(t->external, r->tokens.len - 1 - hit.tokens);
+        uint32_t rest = r->tokens.len - hit.tokens;
+        hit.external = twin_min(t->external, rest > 0 ? rest - 1 : 0);
     }
     outcome result = STOP;
     if (!hit.same_pass) {
@@ -504,7 +505,8 @@ static void begin(twin *t, bool defer)
     t->preempted = false;
     t->deferred = defer;
     t->prompt_planned = 0;
-    for (uint32_t i = 0; i < t->items.len; i++) { /* copy holds of the last pass, held sources too */
+    for (uint32_t i = 0; i < t->items.len;
+         i++) { /* copy holds of the last pass, held sources too */
         twin_unref_all(t, &request_of(t, t->items.data[i].serial)->copies);
     }
     t->items.len = 0;

@@ -102,7 +102,7 @@ static void flat_names_leave_groups_out(void)
     aisim_results_free(&results);
 }
 
-/* ---- request log ---------------------------------------------------------------------------- */
+/* ---- request log ----------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/aisim-metrics-XXXXXX";
 
@@ -183,7 +183,7 @@ static void a_log_that_cannot_be_written_says_so(void)
     CHECK(rmdir(folder) == 0); /* nothing was left behind */
 }
 
-/* ---- time series ---------------------------------------------------------------------------- */
+/* ---- time series ----------------------------------------------------------------------------- */
 
 static void rates_are_over_the_past_interval(void)
 {
@@ -208,7 +208,7 @@ static void rates_are_over_the_past_interval(void)
     aisim_timeseries_free(series);
 }
 
-/* ---- metrics of a scenario ------------------------------------------------------------------ */
+/* ---- metrics of a scenario ------------------------------------------------------------------- */
 
 static void labels_split_a_metric(void)
 {

@@ -77,7 +77,11 @@ end
 
 --- Keys of a report: key, unit, definition.
 function M.metrics()
-  return require("aisim.tables").definitions()
+  local rows = {}
+  for i, definition in ipairs(require("aisim.core").definitions()) do
+    rows[i] = { definition.key, definition.unit, definition.text }
+  end
+  return rows
 end
 
 -- What the built-in policies do; which of them there are is asked from the engine.
@@ -116,8 +120,8 @@ end
 --- Folders with scenarios: the working folder's, and that of the installation.
 local function scenario_folders()
   local folders = { "scenarios" }
-  local share = os.getenv("AISIM_SHARE")
-  if share then folders[#folders + 1] = share .. "/scenarios" end
+  local prefix = (terminal.host.program() or ""):match("^(.*)/bin/[^/]*$")
+  if prefix then folders[#folders + 1] = prefix .. "/share/aisim/scenarios" end
   return folders
 end
 

@@ -20,14 +20,15 @@ local function parameters(job, out)
   if not job.record or #job.record.params == 0 then return end
   local rows = {}
   for i, param in ipairs(job.record.params) do
-    rows[i] = help.param_row(param, job.values[param.name], job.origins[param.name] or "default")
+    rows[i] = help.param_row(param, job.values[param.name], job.origins[param.name])
   end
   out[#out + 1] = "parameters\n" .. table_of.text(rows, 2)
 end
 
---- Runs setup and notes the hooks: registration goes through aisim.hooks, whoever calls it.
+--- Runs setup and writes down the hooks.
 local function build(job)
   local registered = {}
+  require "aisim.sim" -- defines the method that is watched here
   local methods = require("aisim.core").methods["aisim.Sim"]
   local on <const> = methods.on
   methods.on = function(sim, name, fn, options)
@@ -74,8 +75,11 @@ function M.main(args)
   if job.yaml then
     out[#out + 1] = "configuration\n  " .. job.yaml:gsub("\n$", ""):gsub("\n", "\n  ")
   else
-    for _, pool in ipairs(sim:configuration()) do
-      out[#out + 1] = ("pool '%s'\n  %s"):format(pool.name, (pool.yaml:gsub("\n$", ""):gsub("\n", "\n  ")))
+    for i, pool in ipairs(sim:pools_()) do
+      local yaml = sim:configuration_(i):gsub("\n$", "")
+      if pool.timing == "function" then yaml = yaml:gsub("\ntiming:\n.-\n(%l)", "\ntiming: a Lua function\n%1") end
+      yaml = yaml:gsub("\n", "\n  ")
+      out[#out + 1] = ("pool '%s': %s\n  %s"):format(pool.name, pool.line, yaml)
     end
   end
   hooks(registered, out)

@@ -1,6 +1,7 @@
 --- A job: one file, its overrides and a seed, checked and ready to be built.
 -- Shared by the verbs that load a file. Parameters of the scenario and paths of the configuration
 -- (they contain a dot) come through the same flag; each goes to whoever knows it.
+local core = require "aisim.core"
 local fault = require "aisim.cli.fault"
 local near = require "aisim.near"
 local params = require "aisim.params"
@@ -55,17 +56,15 @@ end
 
 local function load_scenario(file, args)
   local of_parameters, of_configuration = M.overrides(args.set)
-  scenario.seed_math(1)
+  -- What a script draws while it is loaded depends on the seed as well; aisim.new seeds again.
+  core.seed_math(seed_of(args.seed, 1))
   local S = scenario.load(file)
   local record = scenario.record(S)
   local p, values, origins = scenario.params(S, of_parameters)
   local seed, seed_origin = seed_of(args.seed, S.seed)
   return {
     file = record.path, title = S.title, seed = seed, seed_origin = seed_origin,
-    setup = function(sim)
-      scenario.seed_math(seed)
-      S.setup(sim, p)
-    end,
+    setup = function(sim) S.setup(sim, p) end,
     report = S.report and function(run) S.report(run, p) end or nil,
     expectations = record.expectations, values = values, origins = origins, overrides = of_configuration,
     expect_runtime_s = S.expect_runtime_s, S = S, record = record,
@@ -97,7 +96,7 @@ function M.need_used(job)
       local known = false
       for _, path in ipairs(paths) do known = known or path == override.key end
       fault.usage("%s: %s", override.flag, known and ("no pool of %s has this key"):format(job.file)
-        or ("unknown key '%s'%s"):format(override.key, near.hint(override.key, paths)))
+        or ("unknown key '%s'%s"):format(override.key, near.path_hint(override.key, paths)))
     end
   end
 end

@@ -32,15 +32,30 @@ local function synthetic(prediction, traffic)
   return LOADS[traffic.load.type](traffic.load, common)
 end
 
+--- No profile: every play once, without idle guards, until the last one is done.
+local ONCE <const> = { duration_seconds = 1e9, tree_idle_cap_seconds = 1e9, global_idle_cap_seconds = 1e9 }
+
 --- Recorded plays: the keys of aisim.agentx are those of the file without "agentic_".
 local function plays(traffic)
-  local options = { plays = traffic.source.paths, align_inputs = traffic.source.align_inputs,
-    nested_timestamp_basis = traffic.source.nested_timestamp_basis }
-  for key, value in pairs(traffic.load) do
+  local source, load, options = traffic.source, traffic.load, {}
+  for key, value in pairs(load) do
     local name = key:match("^agentic_(.+)$")
-    if name then options[name] = value end
+    if name and name ~= "snapshot" then options[name] = value end
   end
-  options.speedup = traffic.load.speedup
+  options.plays = aisim.plays {
+    path = source.paths, align_inputs = source.align_inputs,
+    nested_timestamp_basis = source.nested_timestamp_basis,
+  }
+  options.speedup = load.speedup
+  options.once = options.profile == nil
+  options.profile = options.profile or ONCE
+  options.lanes = options.lanes or math.min(load.concurrency or #options.plays, #options.plays)
+  local snapshot = load.agentic_snapshot
+  if snapshot then
+    options.seed, options.u = snapshot.seed, snapshot.u
+  else
+    options.t_star = { 0, 0 } -- from the first turn
+  end
   return aisim.agentx(options)
 end
 
@@ -61,8 +76,9 @@ local function check_paths(file, sets)
   for _, set in ipairs(sets) do
     local key = set:match("^%s*([^=]-)%s*=")
     if key and not key:find(".", 1, true) then
-      error(("aisim: --set %s: unknown key '%s' in %s%s; write the whole path, for example "
-        .. "engine.workers.aggregated.parallelism.tensor=2"):format(set, key, file, near.hint(key, paths)), 0)
+      local hint = near.path_hint(key, paths)
+      error(("aisim: --set %s: unknown key '%s' in %s%s"):format(set, key, file,
+        hint ~= "" and hint or "; write the whole path, such as engine.workers.aggregated.parallelism.tensor=2"), 0)
     end
   end
 end

@@ -5,6 +5,7 @@ local jobs = require "aisim.cli.job"
 local progress = require "aisim.cli.progress"
 local render = require "aisim.render"
 local terminal = require "aisim.cli.terminal"
+local watch = require "aisim.cli.notes"
 local aisim = require "aisim"
 local expect = require "aisim.expect"
 local scenario = require "aisim.scenario"
@@ -38,6 +39,7 @@ local function simulate(job, args)
   local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
   job.setup(sim)
   jobs.need_used(job)
+  local notes = watch.watch(sim)
   local built = clock()
   local show, wipe
   if args.quiet then
@@ -55,6 +57,10 @@ local function simulate(job, args)
     result.code = ENGINE_CODES[sim.error_code] or result.code
     error(result, 0)
   end
+  rawset(result, "params", job.values)
+  local list = notes()
+  table.move(result.notes, 1, #result.notes, #list + 1, list)
+  rawset(result, "notes", list)
   local stats = result.stats
   return result, {
     wall_ms = (ended - built) * 1000, setup_ms = (built - started) * 1000,
@@ -115,12 +121,18 @@ function M.main(args)
     verdicts = verdicts, notes = run.notes,
     pools = run.pools, timing = run.timing, custom = run.custom, saved = args.out,
   }
+  -- run:summary() in a report of the scenario's own is the whole screen, with origins and wall time.
+  local shown = false
+  rawset(run, "summary", function()
+    shown = true
+    return terminal.plain(render.screen(screen))
+  end)
   if as_json then
     io.stdout:write(one_line(run:json(), wall), "\n")
     if job.report then job.report(run) end
   elseif job.report then
     job.report(run)
-    local line = render.expect(verdicts)
+    local line = not shown and render.expect(verdicts)
     if line then terminal.out(line) end
   elseif not args.quiet then
     terminal.out(render.screen(screen))

@@ -1,25 +1,11 @@
 --- Plain tables of text: left-aligned columns, the last one wrapped at 100 columns.
-local M = {}
+local render = require "aisim.render"
+
+local M = { wrap = render.wrap }
 
 local WIDTH <const> = 100
 
 local function width_of(text) return utf8.len(text) or #text end
-
---- Breaks a text into lines of at most n columns, at blanks.
-function M.wrap(text, n)
-  local lines, line = {}, ""
-  for word in text:gmatch("%S+") do
-    if line == "" then
-      line = word
-    elseif width_of(line) + 1 + width_of(word) <= n then
-      line = line .. " " .. word
-    else
-      lines[#lines + 1], line = line, word
-    end
-  end
-  lines[#lines + 1] = line
-  return lines
-end
 
 --- Rows as lines.
 ---@param rows string[][]

@@ -13,6 +13,7 @@ M.host = found and host or {
   utf8 = function() return true end,
   file = function() end,
   modules = function() return {} end,
+  program = function() end,
   version = "unknown",
 }
 
@@ -30,10 +31,11 @@ local function paint(text, fd)
   return (text:gsub("✓", "\27[32m✓\27[0m"):gsub("✗", "\27[31m✗\27[0m"))
 end
 
+--- The text in the characters that the terminal has.
+function M.plain(text) return M.utf8 and text or render.ascii(text) end
+
 local function emit(file, fd, text)
-  text = paint(text, fd)
-  if not M.utf8 then text = render.ascii(text) end
-  file:write(text, "\n")
+  file:write(M.plain(paint(text, fd)), "\n")
 end
 
 --- A line or several to standard output.

@@ -92,7 +92,8 @@ describe("registration", function()
   end)
 
   it("wants a period for run.tick", function()
-    assert.equal("scenarios/a.lua:2: sim:on.every_ms: time in ms expected, got nil", message "sim:on('run.tick', print)")
+    assert.equal("scenarios/a.lua:2: sim:on.every_ms: time in ms expected, got nil",
+      message "sim:on('run.tick', print)")
   end)
 end)
 
@@ -191,7 +192,8 @@ sim:run()]], sim)
     local sim = support.cluster()
     sim:submit { prompt_tokens = 8, output_tokens = 1 }
     sim:on("request.finish", function(_, _, _, _, _, req) return req.promt_tokens end)
-    assert.error_matches(function() sim:run() end, "request: unknown field 'promt_tokens' %(did you mean 'prompt_tokens'%?%)")
+    assert.error_matches(function() sim:run() end,
+      "request: unknown field 'promt_tokens' %(did you mean 'prompt_tokens'%?%)")
     sim = support.cluster()
     sim:submit { prompt_tokens = 8, output_tokens = 1 }
     sim:on("request.finish", function(_, _, _, _, _, req) req.generated = 3 end)

@@ -31,9 +31,11 @@ describe("timers", function()
 
   it("refuse what is no time", function()
     local sim = support.cluster()
-    assert.equal("scenarios/a.lua:1: sim:at: time = '2 parsecs': time expected, for example 250 (ms), \"250ms\", \"2m\"",
+    assert.equal("scenarios/a.lua:1: sim:at: time = '2 parsecs': time expected, for example 250 (ms), " ..
+      "\"250ms\", \"2m\"",
       support.message("(...):at('2 parsecs', print)", sim))
-    assert.equal("scenarios/a.lua:1: sim:after: delay = -1: must be >= 0", support.message("(...):after(-1, print)", sim))
+    assert.equal("scenarios/a.lua:1: sim:after: delay = -1: must be >= 0",
+      support.message("(...):after(-1, print)", sim))
     assert.equal("scenarios/a.lua:1: sim:every: function expected, got nil", support.message("(...):every(1)", sim))
   end)
 

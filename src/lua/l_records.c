@@ -1,0 +1,86 @@
+/* l_records.c - the requests of a run: run.requests and requests.jsonl. Records are kept in the
+ * order of the ends, as many as the run allows. */
+#include <math.h>
+#include <string.h>
+
+#include "lua/l_metrics.h"
+#include "metrics/request_log.h"
+
+/* core sim:record_count_() -> kept, lost */
+static int sim_record_count(lua_State *L)
+{
+    aisim_l_sim *s;
+    const aisim_l_metrics *m = aisim_l_check_built(L, &s);
+    lua_pushinteger(L, (lua_Integer)m->records.len);
+    lua_pushinteger(L, (lua_Integer)m->lost_records);
+    return 2;
+}
+
+/* core sim:record_(i) -> table with the keys of requests.jsonl, undefined ones absent */
+static int sim_record(lua_State *L)
+{
+    aisim_l_sim *s;
+    const aisim_l_metrics *m = aisim_l_check_built(L, &s);
+    lua_Integer i = luaL_checkinteger(L, 2);
+    if (i < 1 || i > (lua_Integer)m->records.len) {
+        return 0;
+    }
+    const aisim_record *record = &m->records.data[i - 1];
+    lua_newtable(L);
+    const aisim_record_field *field;
+    for (uint32_t f = 0; (field = aisim_record_field_at(f)) != NULL; f++) {
+        const char *text = field->text ? aisim_record_text(record, field) : NULL;
+        double number = field->text ? (double)NAN : aisim_record_number(record, field);
+        if (text != NULL) {
+            lua_pushstring(L, text);
+        } else if (!isnan(number)) {
+            lua_Integer whole;
+            if (lua_numbertointeger(number, &whole) && (double)whole == number &&
+                strstr(field->key, "_ms") == NULL) {
+                lua_pushinteger(L, whole);
+            } else {
+                lua_pushnumber(L, number);
+            }
+        } else {
+            continue;
+        }
+        lua_setfield(L, -2, field->key);
+    }
+    if (record->class_name != NULL) {
+        lua_pushstring(L, record->class_name);
+        lua_setfield(L, -2, "class");
+    }
+    return 1;
+}
+
+/* core sim:jsonl_(path, preparation): the request log as a file */
+static int sim_jsonl(lua_State *L)
+{
+    aisim_l_sim *s;
+    const aisim_l_metrics *m = aisim_l_check_built(L, &s);
+    const char *path = luaL_checkstring(L, 2);
+    bool preparation = lua_toboolean(L, 3);
+    aisim_error err = {0};
+    aisim_request_log *log = NULL;
+    aisim_request_logs logs = {0};
+    if (aisim_request_log_open(path, &log, &err) != AISIM_OK) {
+        return aisim_l_raise(L, &err);
+    }
+    *(preparation ? &logs.preparation : &logs.measured) = log;
+    for (uint32_t i = 0; i < m->records.len; i++) {
+        aisim_request_logs_sink(&logs, &m->records.data[i]);
+    }
+    if (aisim_request_log_close(log, &err) != AISIM_OK) {
+        return aisim_l_raise(L, &err);
+    }
+    return 0;
+}
+
+void aisim_l_records_register(lua_State *L)
+{
+    aisim_l_extend(L, "aisim.Sim",
+                   (const luaL_Reg[]){{"record_count_", sim_record_count},
+                                      {"record_", sim_record},
+                                      {"jsonl_", sim_jsonl},
+                                      {NULL, NULL}});
+}
