@@ -85,21 +85,28 @@ static bool agrees(const aisim_host_group *group, const aisim_host_config *confi
            has->shared_h2d_gbps == config->shared_h2d_gbps;
 }
 
+aisim_status aisim_host_contract(const aisim_host_group *group, const aisim_host_config *config,
+                                 uint32_t block_size, double block_bytes, aisim_error *err)
+{
+    const aisim_host_config *has = &group->contract;
+    if (agrees(group, config, block_size, block_bytes)) {
+        return AISIM_OK;
+    }
+    return aisim_fail(
+        err, AISIM_EINVAL,
+        "kv_cache.host_offload: incompatible with the shared pool: the pool has kv_layout_id '%s', "
+        "block_size %u, %.17g bytes per block, num_host_blocks %llu, shared bandwidths %g and %g "
+        "GB/s; this participant '%s', %u, %.17g, %llu, %g and %g",
+        has->layout_id, group->block_size, group->block_bytes, (unsigned long long)has->blocks,
+        has->shared_d2h_gbps, has->shared_h2d_gbps, config->layout_id, block_size, block_bytes,
+        (unsigned long long)config->blocks, config->shared_d2h_gbps, config->shared_h2d_gbps);
+}
+
 aisim_host *aisim_host_join(aisim_host_group *group, const aisim_host_config *config,
                             uint32_t block_size, double block_bytes, aisim_error *err)
 {
     AISIM_CHECK(group->shared || group->clients.len == 0);
-    const aisim_host_config *has = &group->contract;
-    if (!agrees(group, config, block_size, block_bytes)) {
-        aisim_fail(err, AISIM_EINVAL,
-                   "kv_cache.host_offload: incompatible with the shared pool: the pool has "
-                   "kv_layout_id '%s', block_size %u, %.17g bytes per block, num_host_blocks %llu, "
-                   "shared bandwidths %g and %g GB/s; this participant '%s', %u, %.17g, %llu, %g "
-                   "and %g",
-                   has->layout_id, group->block_size, group->block_bytes,
-                   (unsigned long long)has->blocks, has->shared_d2h_gbps, has->shared_h2d_gbps,
-                   config->layout_id, block_size, block_bytes, (unsigned long long)config->blocks,
-                   config->shared_d2h_gbps, config->shared_h2d_gbps);
+    if (aisim_host_contract(group, config, block_size, block_bytes, err) != AISIM_OK) {
         return NULL;
     }
     aisim_host *host = aisim_alloc_zero(1, sizeof *host);

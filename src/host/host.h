@@ -97,9 +97,13 @@ aisim_host_group *aisim_host_group_new(aisim_content *content, const aisim_host_
                                        uint32_t block_size, double block_bytes);
 void aisim_host_group_free(aisim_host_group *group); /**< NULL allowed; its clients go with it */
 
+/** Whether a participant agrees with the group in layout, block size, block bytes, capacity and
+ *  pool bandwidths. @return AISIM_EINVAL with a message that shows both contracts */
+aisim_status aisim_host_contract(const aisim_host_group *group, const aisim_host_config *config,
+                                 uint32_t block_size, double block_bytes, aisim_error *err);
+
 /** A rank becomes a client. A private group takes one.
- *  @return NULL with a message that shows both contracts when layout, block size, block bytes,
- *          capacity or pool bandwidths differ; no client number is used then. */
+ *  @return NULL when aisim_host_contract refuses; no client number is used then. */
 aisim_host *aisim_host_join(aisim_host_group *group, const aisim_host_config *config,
                             uint32_t block_size, double block_bytes, aisim_error *err);
 
