@@ -26,6 +26,8 @@ local function paths_of(where, path)
   return path
 end
 
+M.paths = paths_of
+
 local function align_of(where, value)
   local align = tostring(value)
   if align ~= "false" and align ~= "floor" and align ~= "ceil" then

@@ -215,6 +215,7 @@ void aisim_l_workload_register(lua_State *L);
 void aisim_l_session_register(lua_State *L);
 void aisim_l_timing_register(lua_State *L);
 void aisim_l_plays_register(lua_State *L);
+void aisim_l_trace_register(lua_State *L);
 void aisim_l_agentx_register(lua_State *L);
 void aisim_l_metric_register(lua_State *L);
 void aisim_l_report_register(lua_State *L);

@@ -261,7 +261,10 @@ static void describe(aisim_l_pool_info *info, const aisim_pool_config *config,
         number_at(tree, "parallelism.tensor"), config->rank.kv.blocks, config->rank.kv.block_size,
         capacity != NULL && strcmp(capacity, "default") == 0 ? "auto" : "given");
     info->line = aisim_strdup(line);
-    info->timing = aisim_strdup(functions ? "function" : text_at(tree, "timing.type"));
+    bool sol = is_at(tree, "timing.type", "default") && is_at(tree, "database_mode", "SOL");
+    info->timing = aisim_strdup(functions ? "function"
+                                : sol     ? "speed of light"
+                                          : text_at(tree, "timing.type"));
     info->gpus = known.gpus;
     info->role = config->role;
     info->blocks = config->rank.kv.blocks;

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "lua/l_cluster.h"
 
@@ -189,6 +190,24 @@ static int timing_guessed(lua_State *L)
     return 1;
 }
 
+/* Adds the names of guessed operations that are not there yet: a phase more is no other operation.
+ */
+static size_t add_guessed(const aisim_timing *timing, const char *names[], size_t n)
+{
+    const char *found[NAMES_MAX];
+    size_t count = aisim_timing_guessed(timing, found, NAMES_MAX), before = n;
+    for (size_t i = 0; i < count && i < NAMES_MAX; i++) {
+        size_t same = before;
+        while (same < n && strcmp(names[same], found[i]) != 0) {
+            same++;
+        }
+        if (same == n && n < NAMES_MAX) {
+            names[n++] = found[i];
+        }
+    }
+    return n;
+}
+
 void aisim_l_timing_report(const aisim_l_sim *s, aisim_results *results, uint32_t node)
 {
     aisim_timing_usage sum = {0};
@@ -202,8 +221,7 @@ void aisim_l_timing_report(const aisim_l_sim *s, aisim_results *results, uint32_
         for (int p = 0; p < AISIM_PROVENANCE_COUNT; p++) {
             sum.by_ms[p] += usage.by_ms[p];
         }
-        size_t room = guessed < NAMES_MAX ? NAMES_MAX - guessed : 0;
-        guessed += aisim_timing_guessed(timing, room > 0 ? names + guessed : NULL, room);
+        guessed = add_guessed(timing, names, guessed);
     }
     node = aisim_results_object(results, node, "timing");
     aisim_results_uint(results, node, "passes", sum.passes);
@@ -216,7 +234,7 @@ void aisim_l_timing_report(const aisim_l_sim *s, aisim_results *results, uint32_
     }
     aisim_results_uint(results, node, "roofline_ops", guessed);
     node = aisim_results_array(results, node, "roofline_names");
-    for (size_t i = 0; i < guessed && i < NAMES_MAX; i++) {
+    for (size_t i = 0; i < guessed; i++) {
         aisim_results_text(results, node, NULL, names[i]);
     }
 }

@@ -209,3 +209,18 @@ aisim_status aisim_corpus_finish(aisim_corpus *corpus, aisim_error *err)
     drop_build(corpus);
     return status;
 }
+
+aisim_corpus *aisim_corpus_of_plays(aisim_play *plays, uint32_t n)
+{
+    aisim_corpus *corpus = aisim_alloc_zero(1, sizeof *corpus);
+    corpus->plays = plays;
+    corpus->n_plays = n;
+    corpus->block_size = n > 0 ? plays[0].block_size : 0;
+    corpus->basis = AISIM_BASIS_ABSOLUTE;
+    corpus->digest = mix(0, corpus->block_size);
+    for (uint32_t i = 0; i < n; i++) {
+        plays[i].ordinal = i;
+        corpus->digest = digest_play(corpus->digest, &plays[i]);
+    }
+    return corpus;
+}

@@ -60,4 +60,7 @@ aisim_status aisim_corpus_add_play(aisim_corpus *corpus, aisim_weka_play *play, 
 /** Lowers everything. @return AISIM_OK, AISIM_EINVAL (nothing added, or see aisim_lower_play). */
 aisim_status aisim_corpus_finish(aisim_corpus *corpus, aisim_error *err);
 
+/** A finished corpus of plays that were built (play_build.h); takes the array, gives ordinals. */
+aisim_corpus *aisim_corpus_of_plays(aisim_play *plays, uint32_t n);
+
 #endif

@@ -187,7 +187,7 @@ static bool only_parent(const aisim_play *play, uint32_t conversation, uint32_t 
 }
 
 /* 1.7: climbs to the root; a dead end or more steps than conversations leaves lineage absent. */
-static void find_lineage(aisim_play *play)
+void aisim_lower_lineage(aisim_play *play)
 {
     for (uint32_t s = 0; s < play->n_conversations; s++) {
         play->conversations[s].lineage = only_parent(play, s, &play->conversations[s].parent);
@@ -227,7 +227,7 @@ aisim_status aisim_lower_play(aisim_weka_play *raw, const aisim_lowering_options
     aisim_error problem = {0};
     aisim_status status = aisim_lower_edges(out, streams.data, times, &problem);
     if (status == AISIM_OK) {
-        find_lineage(out);
+        aisim_lower_lineage(out);
     } else {
         aisim_fail_at(err, status, raw->file, raw->line, 0, "%s", problem.text);
         aisim_play_deinit(out);

@@ -30,7 +30,7 @@ typedef struct history {
     double tokens;
 } history;
 
-/* ---- draws --------------------------------------------------------------------------------- */
+/* ---- draws ---- */
 
 static double law(aisim_rng *rng, const double parameters[2])
 {
@@ -102,7 +102,7 @@ static int64_t draw_api(generator *g, uint32_t input, uint32_t output)
     return whole_ms(api > 1e6 ? 1e6 : api);
 }
 
-/* ---- content ------------------------------------------------------------------------------- */
+/* ---- content ---- */
 
 static void push_ids(generator *g, uint32_t from, uint64_t first, uint64_t count)
 {
@@ -259,7 +259,7 @@ static int64_t spawn(generator *g, int64_t end_ns)
     return wait_ns;
 }
 
-/* ---- plays --------------------------------------------------------------------------------- */
+/* ---- plays ---- */
 
 /* step 7: no block of it comes back. @return its end */
 static int64_t add_preamble(generator *g)

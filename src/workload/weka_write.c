@@ -33,8 +33,8 @@ void aisim_json_write_seconds(int64_t ns, FILE *out)
     fprintf(out, "%" PRId64 ".%.*s", ns / AISIM_NS_PER_S, n, part);
 }
 
-/* ",N" for every id of a run; fprintf would take most of the time of a large file. */
-static void write_run(const aisim_id_run *run, bool comma, FILE *out)
+/* fprintf would take most of the time of a large file. */
+void aisim_json_write_ids(const aisim_id_run *run, bool comma, FILE *out)
 {
     char text[4096];
     size_t used = 0;
@@ -68,7 +68,7 @@ static void write_ids(const aisim_play *play, const aisim_play_request *r, bool 
             fprintf(out, "%s%" PRIu64 ",%" PRIu64, i > 0 ? "," : "", run->first, run->count);
             continue;
         }
-        write_run(run, i > 0, out);
+        aisim_json_write_ids(run, i > 0, out);
     }
     putc(']', out);
 }

@@ -22,4 +22,7 @@ void aisim_json_write_text(const char *text, FILE *out);
 /** Nanoseconds as decimal seconds, exact, without trailing zeros. */
 void aisim_json_write_seconds(int64_t ns, FILE *out);
 
+/** The ids of a run with commas between them, and one before them when `comma`. */
+void aisim_json_write_ids(const aisim_id_run *run, bool comma, FILE *out);
+
 #endif

@@ -23,12 +23,11 @@ local QUESTIONS <const> = {
   grid = { "grid", "plot" },
 }
 
-local function refuse(args, question, ...)
+--- Raises for the first of these flags that is given; text: "… has no effect with --against".
+local function refuse(args, text, ...)
   for _, name in ipairs { ... } do
     for _, flag in ipairs(QUESTIONS[name] or { name }) do
-      if args[flag] then
-        fault.usage("timing: --%s has no effect with %s", flag:gsub("_", "-"), question)
-      end
+      if args[flag] then fault.usage("timing: --%s %s", flag:gsub("_", "-"), text) end
     end
   end
 end
@@ -116,24 +115,24 @@ end
 ---@return integer status
 function M.main(args)
   if args.file == "calibrate" then
-    refuse(args, "calibrate", "against", "grid", "explain", "compare", "tables", "model")
+    refuse(args, "has no effect with calibrate", "against", "grid", "explain", "compare", "tables", "model")
     terminal.out(require("aisim.cli.timing_calibrate").main(args))
     return fault.OK
   end
-  refuse(args, "a pass model (they belong to calibrate)", "calibrate")
+  refuse(args, "belongs to aisim timing calibrate DIR", "calibrate")
   if args.folder then fault.usage("timing: unexpected argument '%s'", args.folder) end
   if args.against then
     if args.file or args.model then
       fault.usage("timing: --against takes no FILE and no --model: the rows name their configuration")
     end
-    refuse(args, "--against", "grid", "explain", "compare")
+    refuse(args, "has no effect with --against", "grid", "explain", "compare")
     local text, judge = require("aisim.cli.timing_against").report(args, models_of.engine_flags(args.set))
     terminal.out(text)
     judge()
     return fault.OK
   end
-  refuse(args, "a pass model (they belong to --against)", "against")
-  if args.explain then refuse(args, "--explain", "grid") end
+  refuse(args, "belongs to --against", "against")
+  if args.explain then refuse(args, "has no effect with --explain", "grid") end
   local models = models_of.load(args)
   return (args.explain and explain or tabulate)(args, models)
 end

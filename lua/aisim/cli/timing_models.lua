@@ -40,7 +40,8 @@ local function engine_of_flags(args)
     return nil
   end
   if args.file then fault.usage("timing: FILE and --model: give one of them") end
-  local model = require("aisim.catalogue").model(args.model)
+  local known, model = pcall(require("aisim.catalogue").model, args.model)
+  if not known then fault.usage("timing: --%s", tostring(model)) end
   if (model.experts or 0) > 0 and not parallelism.moe_tensor and not parallelism.moe_expert then
     local gpus, by_data = (parallelism.tensor or 1) * (parallelism.attention_data or 1), parallelism.attention_data
     parallelism[by_data and "moe_expert" or "moe_tensor"] = gpus -- as the ranks are: by width, or by number
