@@ -1,42 +1,9 @@
---- Recorded agent runs: aisim.plays and the AgentX replay aisim.agentx (spec/traffic.md §1, §2).
+--- The AgentX replay aisim.agentx (spec/traffic.md §2). Where plays come from: plays.lua.
 local check = require "aisim.check"
-local core = require "aisim.core"
+local plays = require "aisim.plays"
 local workload = require "aisim.workload"
 
 local M = {}
-
-local SOURCE <const> = {
-  path = { "any" },
-  nested_timestamp_basis = { "text", one_of = { "auto", "absolute", "relative" }, default = "auto" },
-  align_inputs = { "any", default = false },
-}
-
-local function paths_of(where, path)
-  if type(path) == "string" then return { path } end
-  if type(path) ~= "table" or #path == 0 then
-    check.fail("%s: path, or list of paths expected, got %s", where, type(path))
-  end
-  for i, item in ipairs(path) do
-    if type(item) ~= "string" then check.fail("%s[%d]: path expected, got %s", where, i, type(item)) end
-  end
-  return path
-end
-
---- Loads plays: files, folders, patterns such as "traces/weka-*.jsonl".
----@param source string|string[]|table   paths, or { path =, nested_timestamp_basis =, align_inputs = }
----@return aisim.Plays
-function M.plays(source)
-  local options = { nested_timestamp_basis = "auto", align_inputs = false, path = source }
-  if type(source) == "table" and source[1] == nil then
-    options = check.options("aisim.plays", source, SOURCE)
-    if options.path == nil then check.fail("aisim.plays.path: path expected, got nil") end
-  end
-  local align = tostring(options.align_inputs)
-  if align ~= "false" and align ~= "floor" and align ~= "ceil" then
-    check.fail("aisim.plays.align_inputs = %s: must be one of false, floor, ceil", check.show(options.align_inputs))
-  end
-  return core.plays(paths_of("aisim.plays", options.path), options.nested_timestamp_basis, align)
-end
 
 local SECONDS <const>, CAP <const> = { "number", min = 0, finite = true }, { "number", above = 0, finite = true }
 local PROFILE <const> = {
@@ -76,7 +43,7 @@ local AGENTX <const> = {
 --- Replays plays in lanes.
 function M.agentx(options)
   options = check.options("aisim.agentx", options, AGENTX)
-  if getmetatable(options.plays) ~= "aisim.Plays" then options.plays = M.plays(options.plays) end
+  if getmetatable(options.plays) ~= "aisim.Plays" then options.plays = plays.load(options.plays) end
   return workload.make("agentx", options)
 end
 

@@ -19,14 +19,16 @@ local PARTS <const> = {
   open = { "aisim.workload", "open" },
   closed = { "aisim.workload", "closed" },
   agentx = { "aisim.agentx", "agentx" },
-  plays = { "aisim.agentx", "plays" },
+  trace = { "aisim.trace", "trace" },
+  plays = { "aisim.plays", "load" },
+  agentx_synthetic = { "aisim.plays", "synthetic" },
   model = { "aisim.catalogue", "model" },
   hardware = { "aisim.catalogue", "hardware" },
   yaml = { "aisim.core", "yaml" },
 }
 
 -- Named in the contract, not there yet: said by name.
-local LATER <const> = { trace = true, agent = true, agentx_synthetic = true, json = true, csv = true, admission = true,
+local LATER <const> = { agent = true, json = true, csv = true, admission = true,
   scaler = true, router = true, table = true, plot = true, sweep = true, search = true, compare = true,
   kv_cost = true, softmax_pick = true, hash = true }
 

@@ -27,6 +27,11 @@ function aisim.agentx(options) end
 ---@param source string|string[]|{ path: string|string[], nested_timestamp_basis?: "auto"|"absolute"|"relative", align_inputs?: false|"floor"|"ceil" }
 ---@return aisim.Plays
 function aisim.plays(source) end
+--- Plays drawn after the published statistics of recorded ones; every parameter of a law has a name:
+--- { mu, sigma } of a log-normal, { low, high } of a range, or a share (list: src/workload/synthetic.h).
+---@param options? { plays?: integer, seed?: integer, preset?: "042026"|"052726"|"062126", block_size?: integer, whole_blocks?: boolean, api?: "lognormal"|"linear", align_inputs?: false|"floor"|"ceil", [string]: any }
+---@return aisim.Plays
+function aisim.agentx_synthetic(options) end
 ---@param source string|table   catalogue name, alias, path of a config.json, YAML or Lua file, or a table
 ---@return table
 function aisim.model(source) end
@@ -410,6 +415,7 @@ function Sim:autoscale(options) end
 ---@field [integer] table
 ---@field each fun(self: aisim.Plays): fun():   for play in plays:each() do … end; play is a copy: id, ordinal, block_size, conversations, requests
 ---@field filter fun(self: aisim.Plays, fn: fun(play: table): boolean): aisim.Plays
+---@field save fun(self: aisim.Plays, path: string, options?: { hash_runs?: boolean }): aisim.Plays   writes Weka JSON lines
 
 ---@class aisim.SessionsOptions
 ---@field class? string

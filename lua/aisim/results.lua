@@ -211,12 +211,33 @@ function lazy.pools(self)
   return lines
 end
 
-function lazy.timing(self)
-  local pool = self.sim:pools_()[1]
-  return pool and "timing: " .. pool.timing or ""
+--- Models that rest on data: where a roofline guess is worth a word.
+local MEASURED <const> = { default = true, tables = true }
+
+--- Share of the time that had to be guessed for lack of data; nil where nothing was.
+local function guessed(self)
+  local usage = self.sim:results_("totals.timing") or {}
+  for _, pool in ipairs(self.sim:pools_()) do
+    if MEASURED[pool.timing] and (usage.roofline_ops or 0) > 0 then return usage.roofline_time_ratio, usage end
+  end
 end
 
-function lazy.notes(self) return self.sim:results_("warnings") or {} end
+function lazy.timing(self)
+  local pool = self.sim:pools_()[1]
+  local share = guessed(self)
+  local guess = share and (" (%.1f %% roofline)"):format(100 * share) or ""
+  return pool and ("timing: %s%s"):format(pool.timing, guess) or ""
+end
+
+function lazy.notes(self)
+  local notes = self.sim:results_("warnings") or {}
+  local share, usage = guessed(self)
+  if share then
+    notes[#notes + 1] = ("no measured data for %s: %.1f %% of the pass time is a roofline guess "
+      .. "(engine.fallback_policy = 'deny' refuses)"):format(table.concat(usage.roofline_names, ", "), 100 * share)
+  end
+  return notes
+end
 
 function lazy.manifest(self)
   return { version = core.version, spec_version = "1", name = self.sim.name, seed = self.sim.seed, pools = self.pools,

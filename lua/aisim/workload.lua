@@ -85,6 +85,15 @@ local function pool_number(sim, options)
   return options.pool ~= nil and sim:pool_number_(options.pool) or 1
 end
 
+--- A copy of the options with pool number and stream name, for other kinds of traffic.
+function M.prepare(sim, kind, options)
+  local copy = {}
+  for key, value in pairs(options) do copy[key] = value end
+  copy.pool = pool_number(sim, copy)
+  copy.rng = stream_name(sim, kind, copy)
+  return copy
+end
+
 local function start(sim, workload)
   local options = {}
   for key, value in pairs(rawget(workload, "options")) do options[key] = value end
@@ -110,7 +119,7 @@ function M.make(kind, options) return setmetatable({ kind = kind, options = opti
 --- sim:workload(w)
 function M.add(sim, workload)
   if getmetatable(workload) ~= Workload then
-    check.fail("sim:workload: workload expected (aisim.open, aisim.closed, aisim.agentx), got %s", type(workload))
+    check.fail("sim:workload: workload expected (aisim.open, aisim.closed, aisim.agentx, aisim.trace), got %s", type(workload))
   end
   return M.starters[rawget(workload, "kind")](sim, workload)
 end

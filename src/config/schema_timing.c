@@ -175,6 +175,10 @@ static const aisim_field timing_fix_rows[] = {
      .kind = AISIM_FIELD_BOOL,
      .fallback = "false",
      .meaning = "Q6: MLA of a mixed pass as prefill plus decode"},
+    {.key = "prefix_roof",
+     .kind = AISIM_FIELD_BOOL,
+     .fallback = "false",
+     .meaning = "Q9: a cached prefix never makes a chunk faster than its own roof"},
 };
 
 const aisim_object aisim_timing_objects[] = {

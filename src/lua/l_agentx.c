@@ -139,6 +139,8 @@ static void read_config(lua_State *L, int table, aisim_agentx_config *config)
         L, table, "cache_identity", "after_system", (int)config->cache_identity);
     config->on_error =
         (aisim_on_error)get_word(L, table, "on_error", "continue", (int)config->on_error);
+    get_flag(L, table, "once", &config->once);
+    get_flag(L, table, "shared_clock", &config->shared_clock);
     read_draws(L, table, config);
 }
 

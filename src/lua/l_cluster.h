@@ -21,6 +21,7 @@ typedef struct aisim_l_pool_info {
     uint32_t block_size;
     aisim_value *configuration; /**< the engine table, resolved; owned */
     int machine;                /**< refs */
+    struct aisim_timing *model; /**< of the pool, which owns it */
 } aisim_l_pool_info;
 
 typedef struct aisim_l_cluster {

@@ -108,6 +108,14 @@ int aisim_l_anchor(lua_State *L, const aisim_l_sim *s);
 /** Forgets an anchored value; LUA_NOREF allowed. */
 void aisim_l_release(lua_State *L, const aisim_l_sim *s, int ref);
 
+/** Binds the simulation to L, so that its callbacks may be called outside of a run as well; leaves
+ *  values on the stack of L until aisim_l_unbind. Not while bound. */
+void aisim_l_bind(aisim_l_sim *s, lua_State *L);
+void aisim_l_unbind(aisim_l_sim *s);
+
+/** Raises what a callback left behind, else err. */
+int aisim_l_raise_failure(lua_State *L, const aisim_l_sim *s, const aisim_error *err);
+
 /** Opens a call into Lua (callback level): stamps views from now on. Push function and arguments on
  * s->L, then aisim_l_call. @return the call it interrupts, for aisim_l_call. */
 static inline uint64_t aisim_l_begin(aisim_l_sim *s)
@@ -207,6 +215,7 @@ void aisim_l_workload_register(lua_State *L);
 void aisim_l_session_register(lua_State *L);
 void aisim_l_timing_register(lua_State *L);
 void aisim_l_plays_register(lua_State *L);
+void aisim_l_trace_register(lua_State *L);
 void aisim_l_agentx_register(lua_State *L);
 void aisim_l_metric_register(lua_State *L);
 void aisim_l_report_register(lua_State *L);

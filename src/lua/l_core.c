@@ -170,6 +170,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_model_register(L);
     aisim_l_timing_register(L);
     aisim_l_plays_register(L);
+    aisim_l_trace_register(L);
     aisim_l_agentx_register(L);
     aisim_l_metric_register(L);
     aisim_l_report_register(L);

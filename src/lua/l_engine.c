@@ -50,6 +50,13 @@ static bool is_at(const aisim_value *tree, const char *path, const char *word)
     return text != NULL && strcmp(text, word) == 0;
 }
 
+static bool flag_at(const aisim_value *tree, const char *path)
+{
+    const aisim_value *value = at(tree, path);
+    return !aisim_value_is_null(value) && aisim_value_kind_of(value) == AISIM_VALUE_BOOL &&
+           aisim_value_as_bool(value);
+}
+
 /* ---- --set flags ----------------------------------------------------------------------------- */
 
 /* The part of "engine.workers.<role>.KEY" or "engine.KEY" below this pool's table, or NULL. */
@@ -186,6 +193,7 @@ static aisim_l_timing_spec read_timing(lua_State *L, const aisim_value *tree,
         .prefill_layer_us = number_at(tree, "timing.overhead_layer_us_prefill"),
         .graph_max_batch = (uint64_t)number_at(tree, "timing.cudagraph_max_batch"),
         .serial = is_at(tree, "timing.mixed", "serial"),
+        .per_request = flag_at(tree, "timing.per_request"),
         .strict = is_at(tree, "fallback_policy", "deny"),
         .speedup = number_at(tree, "timing.speedup"),
         .path = text_at(tree, "timing.path"),
@@ -253,7 +261,10 @@ static void describe(aisim_l_pool_info *info, const aisim_pool_config *config,
         number_at(tree, "parallelism.tensor"), config->rank.kv.blocks, config->rank.kv.block_size,
         capacity != NULL && strcmp(capacity, "default") == 0 ? "auto" : "given");
     info->line = aisim_strdup(line);
-    info->timing = aisim_strdup(functions ? "function" : text_at(tree, "timing.type"));
+    bool sol = is_at(tree, "timing.type", "default") && is_at(tree, "database_mode", "SOL");
+    info->timing = aisim_strdup(functions ? "function"
+                                : sol     ? "speed of light"
+                                          : text_at(tree, "timing.type"));
     info->gpus = known.gpus;
     info->role = config->role;
     info->blocks = config->rank.kv.blocks;
@@ -303,6 +314,7 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
         aisim_l_raise(L, &err);
     }
     *timing = NULL; /* the pool owns it now */
+    info->model = config.timing;
     describe(info, &config, *tree, machine, has_functions);
     info->configuration = *tree;
     *tree = NULL; /* the pool owns it now */
@@ -320,15 +332,36 @@ static int l_catalogue(lua_State *L)
     return 0;
 }
 
-/* core.timing(engine table, machine or nil) -> timing object: a built-in model outside of a pool.
- * The table has the keys model, hardware, parallelism, timing of an engine. */
+/* Lays the flags of the list at index ({key=, value=, flag=}, keys below the engine) over a tree.
+ */
+static void apply_flags(lua_State *L, int list, aisim_value *tree)
+{
+    aisim_error err = {0};
+    for (lua_Integer i = 1; lua_istable(L, list) && i <= luaL_len(L, list); i++) {
+        lua_rawgeti(L, list, i);
+        lua_getfield(L, -1, "key");
+        lua_getfield(L, -2, "value");
+        if (aisim_config_set_in(tree, "engine", lua_tostring(L, -2), lua_tostring(L, -1), &err) !=
+            AISIM_OK) {
+            lua_getfield(L, -3, "flag");
+            snprintf(err.file, sizeof err.file, "%s", lua_tostring(L, -1));
+            aisim_l_raise(L, &err);
+        }
+        lua_pop(L, 3);
+    }
+}
+
+/* core.timing(engine table, machine or nil, flags or nil) -> timing object, its type: a built-in
+ * model outside of a pool. The table has the keys model, hardware, parallelism, timing of an
+ * engine. */
 static int l_timing(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
-    lua_settop(L, 2);
+    lua_settop(L, 3);
     aisim_error err = {0};
     aisim_value **given = aisim_l_push_slot(L);
     *given = aisim_l_to_value(L, 1, NULL);
+    apply_flags(L, 3, *given);
     if (aisim_schema_check(*given, "engine", "timing: ", "", &err) != AISIM_OK) {
         return aisim_l_raise(L, &err);
     }
@@ -341,7 +374,8 @@ static int l_timing(lua_State *L)
     aisim_rank_config rank;
     aisim_rank_config_default(&rank);
     push_timing(L, *tree, machine, &rank);
-    return 1;
+    lua_pushstring(L, text_at(*tree, "timing.type"));
+    return 2;
 }
 
 /* core.yaml(path) -> tables */

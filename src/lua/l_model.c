@@ -145,6 +145,7 @@ static aisim_status read_options(const aisim_l_timing_spec *spec, aisim_op_level
 {
     *out = (aisim_op_level_options){.mixed = spec->serial ? AISIM_MIXED_SERIAL : AISIM_MIXED_FUSED,
                                     .strict = spec->strict,
+                                    .per_request = spec->per_request,
                                     .pass_overhead_ms = spec->pass_overhead_ms,
                                     .overhead_layer_us_prefill = spec->prefill_layer_us,
                                     .cudagraph_max_batch = spec->graph_max_batch};
@@ -228,8 +229,24 @@ static int machine_tostring(lua_State *L)
     return 1;
 }
 
+const struct aisim_model *aisim_l_machine_model_of(const aisim_l_machine *machine)
+{
+    return &machine->model;
+}
+
+const struct aisim_hardware *aisim_l_machine_hardware_of(const aisim_l_machine *machine)
+{
+    return &machine->hardware;
+}
+
+const struct aisim_parallelism *aisim_l_machine_parallelism_of(const aisim_l_machine *machine)
+{
+    return &machine->split;
+}
+
 void aisim_l_model_register(lua_State *L)
 {
     static const aisim_l_class class_ = {AISIM_L_MACHINE, NULL, NULL, NULL, machine_tostring, NULL};
     aisim_l_class_register(L, &class_);
+    aisim_l_calibrate_register(L);
 }

@@ -1,7 +1,7 @@
 /* l_model.h - a model on a machine: descriptors, capacity and pass timing; see l_model.c.
  *
- * Opaque on purpose: several rooms have names in common with the timing room, so l_model.c is the
- * only file that sees its descriptors. */
+ * Opaque on purpose: several rooms have names in common with the timing room, so l_model.c and
+ * l_calibrate.c are the only files that see its descriptors. */
 #ifndef AISIM_LUA_L_MODEL_H
 #define AISIM_LUA_L_MODEL_H
 
@@ -11,6 +11,9 @@
 #define AISIM_L_MACHINE "aisim.Machine"
 
 typedef struct aisim_l_machine aisim_l_machine;
+struct aisim_model;
+struct aisim_hardware;
+struct aisim_parallelism;
 
 /** Pushes an empty one: no model, one GPU. */
 aisim_l_machine *aisim_l_push_machine(lua_State *L);
@@ -50,7 +53,7 @@ typedef struct aisim_l_timing_spec {
     double mfu, mbu;
     double pass_overhead_ms, prefill_layer_us;
     uint64_t graph_max_batch;
-    bool serial, strict;
+    bool serial, strict, per_request;
     double speedup;
     const char *path;        /**< tables: folder */
     const char *calibration; /**< default: text of the calibration, NULL = none for this hardware */
@@ -63,6 +66,12 @@ typedef struct aisim_l_timing_spec {
 aisim_status aisim_l_machine_timing(const aisim_l_machine *machine, const aisim_l_timing_spec *spec,
                                     aisim_timing **out, aisim_error *err);
 
+/** Its parts, for the files that see the timing room's descriptors. */
+const struct aisim_model *aisim_l_machine_model_of(const aisim_l_machine *machine);
+const struct aisim_hardware *aisim_l_machine_hardware_of(const aisim_l_machine *machine);
+const struct aisim_parallelism *aisim_l_machine_parallelism_of(const aisim_l_machine *machine);
+
 void aisim_l_model_register(lua_State *L);
+void aisim_l_calibrate_register(lua_State *L);
 
 #endif

@@ -34,13 +34,13 @@ void aisim_l_corpus_release(aisim_l_corpus *corpus)
     aisim_free(corpus);
 }
 
-static aisim_l_corpus **push_plays(lua_State *L)
+aisim_l_corpus *aisim_l_push_plays(lua_State *L)
 {
     aisim_l_corpus **slot = lua_newuserdatauv(L, sizeof(aisim_l_corpus *), 0);
     *slot = aisim_alloc_zero(1, sizeof **slot);
     (*slot)->references = 1;
     luaL_setmetatable(L, AISIM_L_PLAYS);
-    return slot;
+    return *slot;
 }
 
 aisim_l_corpus *aisim_l_check_plays(lua_State *L, int index)
@@ -75,11 +75,11 @@ static int l_plays(lua_State *L)
         paths[i] = luaL_checkstring(L, -1);
         lua_pop(L, 1); /* the list keeps it */
     }
-    aisim_l_corpus **slot = push_plays(L);
+    aisim_l_corpus *plays = aisim_l_push_plays(L);
     aisim_error err = {0};
-    (*slot)->corpus = aisim_corpus_new(&options);
-    if (aisim_corpus_add_paths((*slot)->corpus, paths, n, &err) != AISIM_OK ||
-        aisim_corpus_finish((*slot)->corpus, &err) != AISIM_OK) {
+    plays->corpus = aisim_corpus_new(&options);
+    if (aisim_corpus_add_paths(plays->corpus, paths, n, &err) != AISIM_OK ||
+        aisim_corpus_finish(plays->corpus, &err) != AISIM_OK) {
         return aisim_l_raise(L, &err);
     }
     return 1;
@@ -188,7 +188,7 @@ static int plays_filter(lua_State *L)
     if (n == 0) {
         return aisim_l_fail(L, "plays:filter: no play is left of %d", (int)all->n_plays);
     }
-    aisim_l_corpus **slot = push_plays(L);
+    aisim_l_corpus *chosen_plays = aisim_l_push_plays(L);
     aisim_corpus *part = aisim_alloc_zero(1, sizeof *part);
     *part = *all;
     part->plays = aisim_alloc(n, sizeof *part->plays);
@@ -201,8 +201,8 @@ static int plays_filter(lua_State *L)
             part->digest = aisim_mix64(part->digest ^ i);
         }
     }
-    (*slot)->corpus = part;
-    (*slot)->base = plays;
+    chosen_plays->corpus = part;
+    chosen_plays->base = plays;
     aisim_l_corpus_hold(plays);
     return 1;
 }
@@ -260,6 +260,7 @@ void aisim_l_plays_register(lua_State *L)
     static const aisim_l_class class_ = {AISIM_L_PLAYS, methods,        plays_index,
                                          NULL,          plays_tostring, plays_gc};
     luaL_setfuncs(L, functions, 0);
+    aisim_l_plays_make_register(L);
     aisim_l_class_register(L, &class_);
     luaL_getmetatable(L, AISIM_L_PLAYS);
     lua_pushcfunction(L, plays_len);

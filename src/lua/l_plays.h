@@ -14,8 +14,13 @@ typedef struct aisim_l_corpus {
     uint32_t references;
 } aisim_l_corpus;
 
+/** Pushes an object without corpus, which the caller sets. */
+aisim_l_corpus *aisim_l_push_plays(lua_State *L);
 aisim_l_corpus *aisim_l_check_plays(lua_State *L, int index);
 void aisim_l_corpus_hold(aisim_l_corpus *corpus);
 void aisim_l_corpus_release(aisim_l_corpus *corpus); /**< NULL allowed */
+
+/** Functions of l_plays_make.c into the table on top. */
+void aisim_l_plays_make_register(lua_State *L);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "config/emit.h"
 #include "lua/l_cluster.h"
+#include "lua/l_timing.h"
 
 enum { KEPT_RECORDS = 100000 }; /* unless the run says otherwise: some 60 MB */
 
@@ -159,6 +160,7 @@ void aisim_l_metrics_finish(aisim_l_sim *s)
                                                        ? "interrupted"
                                                        : aisim_sim_stop_reason(s->sim)};
     aisim_report_build(&m->results, m->recorder, &meta);
+    aisim_l_timing_report(s, &m->results, aisim_results_find(&m->results, 0, "totals"));
     m->built = true;
 }
 

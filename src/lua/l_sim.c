@@ -94,7 +94,7 @@ static int message_handler(lua_State *L)
 }
 
 /* Leaves self, refs and the message handler on the stack of L. */
-static void bind(aisim_l_sim *s, lua_State *L)
+void aisim_l_bind(aisim_l_sim *s, lua_State *L)
 {
     luaL_checkstack(L, 60, "too many nested simulations");
     aisim_l_push_self(L, s);
@@ -106,7 +106,7 @@ static void bind(aisim_l_sim *s, lua_State *L)
     s->L = L;
 }
 
-static void unbind(aisim_l_sim *s)
+void aisim_l_unbind(aisim_l_sim *s)
 {
     lua_settop(s->L, s->refs - 2);
     s->L = NULL;
@@ -259,7 +259,7 @@ static int sim_stop(lua_State *L)
 
 /* ---- run ------------------------------------------------------------------------------------- */
 
-static int raise_run_error(lua_State *L, aisim_l_sim *s, const aisim_error *err)
+int aisim_l_raise_failure(lua_State *L, const aisim_l_sim *s, const aisim_error *err)
 {
     if (aisim_l_broken(s)) {
         aisim_l_push_refs(L, s);
@@ -319,14 +319,14 @@ static int sim_run(lua_State *L)
     aisim_error err = {0};
     aisim_l_metrics_start(L, s);
     s->state = AISIM_L_RUNNING;
-    bind(s, L);
+    aisim_l_bind(s, L);
     aisim_status status = aisim_sim_run(s->sim, &options, &err);
-    unbind(s);
+    aisim_l_unbind(s);
     s->code = status;
     s->site.kind = NULL;
     if (aisim_l_broken(s) || (status != AISIM_OK && status != AISIM_EINTERRUPTED)) {
         s->state = AISIM_L_FAILED;
-        return raise_run_error(L, s, &err);
+        return aisim_l_raise_failure(L, s, &err);
     }
     aisim_l_metrics_finish(s);
     const char *reason = aisim_sim_stop_reason(s->sim);

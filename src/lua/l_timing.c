@@ -1,11 +1,11 @@
-/* l_timing.c - timing models in both directions (spec/lua-api.md §9).
+/* l_timing.c - Lua functions as timing models (spec/lua-api.md §9).
  *
- * Lua -> engine: functions become a callback model. They get the five aggregates P, SN, SP, D, SK
+ * Functions become a callback model. They get the five aggregates P, SN, SP, D, SK
  * as scalars, then `batch`, one table that is re-used. A result must be finite and > 0. While a
  * function runs, the machine of its pool is noted in the registry: a built-in model without a model
  * of its own prices for that machine (aisim.timing.roofline{} inside the function of a pool).
  *
- * Engine -> Lua: a built-in model is an object whose method pass takes the same five scalars. */
+ * Engine -> Lua: l_timing_object.c. */
 #include "lua/l_timing.h"
 
 #include <math.h>
@@ -173,53 +173,6 @@ void aisim_l_timing_functions_free(aisim_l_cluster *cluster)
     aisim_array_free(&cluster->timing_functions);
 }
 
-/* ---- built-in models as objects -------------------------------------------------------------- */
-
-aisim_timing **aisim_l_push_timing(lua_State *L, aisim_timing *timing)
-{
-    aisim_timing **slot = lua_newuserdatauv(L, sizeof(aisim_timing *), 0);
-    *slot = timing;
-    luaL_setmetatable(L, AISIM_L_TIMING);
-    return slot;
-}
-
-static int timing_gc(lua_State *L)
-{
-    aisim_timing **slot = luaL_checkudata(L, 1, AISIM_L_TIMING);
-    aisim_timing_free(*slot);
-    *slot = NULL;
-    return 0;
-}
-
-static uint64_t count(lua_State *L, int arg)
-{
-    int is_number;
-    lua_Number x = lua_tonumberx(L, arg, &is_number);
-    if (!is_number || !(x >= 0) || x > 9e15) {
-        aisim_l_fail(L, "timing:pass: argument %d: number >= 0 expected, got %s", arg - 1,
-                     luaL_tolstring(L, arg, NULL));
-    }
-    return (uint64_t)llround(x);
-}
-
-/* timing:pass(n_prefill, new_tokens, past_tokens, n_decode, context_tokens) -> ms */
-static int timing_pass(lua_State *L)
-{
-    aisim_timing **slot = luaL_checkudata(L, 1, AISIM_L_TIMING);
-    const aisim_pass_shape shape = {.n_prefill = count(L, 2),
-                                    .new_tokens = count(L, 3),
-                                    .past_tokens = count(L, 4),
-                                    .n_decode = count(L, 5),
-                                    .context_tokens = count(L, 6),
-                                    .verify_width = 1};
-    int64_t ns = aisim_timing_pass_ns(*slot, &shape);
-    if (ns == AISIM_TIMING_FAILED) {
-        return aisim_l_raise(L, aisim_timing_error(*slot));
-    }
-    aisim_l_push_ms(L, ns);
-    return 1;
-}
-
 /* core.current_machine() -> machine of the pool whose timing function is running, or nil */
 static int l_current_machine(lua_State *L)
 {
@@ -230,8 +183,6 @@ static int l_current_machine(lua_State *L)
 void aisim_l_timing_register(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"current_machine", l_current_machine}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"pass", timing_pass}, {NULL, NULL}};
-    static const aisim_l_class class_ = {AISIM_L_TIMING, methods, NULL, NULL, NULL, timing_gc};
     luaL_setfuncs(L, functions, 0);
-    aisim_l_class_register(L, &class_);
+    aisim_l_timing_object_register(L);
 }

@@ -11,6 +11,8 @@
 #include "lua/l_cluster.h"
 #include "lua/l_content.h"
 #include "lua/l_random.h"
+#include "lua/l_trace.h"
+#include "sim/trace_traffic.h"
 #include "sim/traffic.h"
 
 typedef struct l_source {
@@ -263,8 +265,44 @@ static int sim_closed(lua_State *L)
     return 0;
 }
 
+/* core sim:trace_(paths, options): a trace file with one of three loads */
+static int sim_trace(lua_State *L)
+{
+    aisim_l_sim *s = aisim_l_check_control(L, 1);
+    aisim_trace *trace = aisim_l_open_trace(L, 2, 3);
+    l_source *source = new_source(L, s, 3, "arrivals");
+    aisim_traffic_config common = read_config(L, 3, source);
+    aisim_trace_traffic_config config = {
+        .pool = common.pool,
+        .class_name = common.class_name,
+        .speedup = number_field(L, 3, "speedup", 1),
+        .concurrency = (uint32_t)number_field(L, 3, "concurrency", 0),
+        .until_ns = common.until_ns,
+        .requests = common.requests,
+        .sessions = (uint64_t)number_field(L, 3, "sessions", 0),
+    };
+    config.load = source->gaps != LUA_NOREF ? AISIM_TRACE_GAPS
+                  : config.concurrency > 0  ? AISIM_TRACE_CONCURRENCY
+                                            : AISIM_TRACE_TIMESTAMPS;
+    aisim_error err = {0};
+    if (config.load == AISIM_TRACE_GAPS) {
+        config.gaps = (aisim_gap_source){source, next_arrival, source_free};
+    }
+    if (aisim_trace_traffic(s->sim, trace, &config, &err) != AISIM_OK) {
+        aisim_trace_close(trace);
+        source_free(source);
+        return aisim_l_raise(L, &err);
+    }
+    if (config.load != AISIM_TRACE_GAPS) {
+        source_free(source);
+    }
+    return 0;
+}
+
 void aisim_l_workload_register(lua_State *L)
 {
-    aisim_l_extend(L, "aisim.Sim",
-                   (const luaL_Reg[]){{"open_", sim_open}, {"closed_", sim_closed}, {NULL, NULL}});
+    aisim_l_extend(
+        L, "aisim.Sim",
+        (const luaL_Reg[]){
+            {"open_", sim_open}, {"closed_", sim_closed}, {"trace_", sim_trace}, {NULL, NULL}});
 }

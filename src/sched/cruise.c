@@ -177,12 +177,13 @@ static bool possible(const aisim_rank *rank)
            !aisim_wanted(&rank->engine->observers, AISIM_EV_TOKENS);
 }
 
-/* E-S6: the previous state goes back at the next pass. */
-static void trail(aisim_rank *rank, uint32_t recurrent)
+/* E-S6: the previous state of a cruiser goes back at the next pass. */
+static void trail(aisim_rank *rank, const aisim_request *r)
 {
-    if (recurrent != AISIM_NONE &&
-        rank->recurrents.slots.data[recurrent].previous.extent != AISIM_NONE) {
-        aisim_array_push(&rank->cruise.trailing, recurrent);
+    const aisim_running *running = &rank->running.data[r->position];
+    if (running->recurrent != AISIM_NONE &&
+        rank->recurrents.slots.data[running->recurrent].previous.extent != AISIM_NONE) {
+        aisim_array_push(&rank->cruise.trailing, running->slot);
     }
 }
 
@@ -203,7 +204,9 @@ void aisim_cruise_join(aisim_rank *rank)
         const aisim_request *r = aisim_rank_request(rank, running->slot);
         if (r->generated < 2 || r->computed + 1 != aisim_known(r) ||
             (r->flags & (AISIM_REQF_RESUMED | AISIM_REQF_HOLD)) != 0 ||
-            r->last_token_ns != rank->last_delivery_ns) {
+            r->last_token_ns != rank->last_delivery_ns ||
+            (rank->offload.host != NULL &&
+             r->stored_blocks < r->prompt_tokens / rank->pool.block_size)) { /* still stores */
             return;
         }
         uint32_t index = cruise->free_cruiser;
@@ -219,7 +222,7 @@ void aisim_cruise_join(aisim_rank *rank)
         cruise->known_sum += aisim_known(r);
         cruise->n++;
         schedule(rank, index);
-        trail(rank, running->recurrent);
+        trail(rank, r);
     }
 }
 
@@ -318,7 +321,7 @@ static void open_block(aisim_rank *rank, aisim_request *r, uint32_t recurrent, u
     aisim_grant_take(&rank->pool, &r->lease, &grant);
     aisim_recurrent_write(&rank->recurrents, recurrent, &rank->rules, &rank->pool, target,
                           grant.extra, rank->plan_serial);
-    trail(rank, recurrent);
+    trail(rank, r);
 }
 
 /* E-P4, E-P5 for one due cruiser. */
@@ -341,13 +344,20 @@ static void attend(aisim_rank *rank, aisim_request *r)
 }
 
 /* Previous states go back; with enough free blocks the order among the takes makes no difference.
- */
+ * Who has left or cruises no longer looks after its own, and its slot may have another request. */
 static void give_back_trailing(aisim_rank *rank)
 {
     aisim_cruise *cruise = &rank->cruise;
     for (uint32_t i = 0; i < cruise->trailing.len; i++) {
-        aisim_recurrent_begin(&rank->recurrents.slots.data[cruise->trailing.data[i]], &rank->pool,
-                              rank->plan_serial);
+        const aisim_request *r = aisim_rank_request(rank, cruise->trailing.data[i]);
+        if (r->state != AISIM_REQ_RUNNING) {
+            continue;
+        }
+        const aisim_running *running = &rank->running.data[r->position];
+        if (running->cruiser != AISIM_NONE && running->recurrent != AISIM_NONE) {
+            aisim_recurrent_begin(&rank->recurrents.slots.data[running->recurrent], &rank->pool,
+                                  rank->plan_serial);
+        }
     }
     cruise->trailing.len = 0;
 }
@@ -356,6 +366,7 @@ bool aisim_cruise_plan(aisim_rank *rank)
 {
     aisim_cruise *cruise = &rank->cruise;
     if (cruise->n == 0) {
+        cruise->trailing.len = 0;
         return true;
     }
     if (cruise->n > rank->budget_left || !possible(rank)) {

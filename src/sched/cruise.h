@@ -37,7 +37,7 @@ typedef struct aisim_cruiser {
 typedef struct aisim_cruise {
     AISIM_ARRAY(aisim_cruiser) cruisers;
     AISIM_ARRAY(uint32_t) due;      /* cruisers that need attention in the pass in flight */
-    AISIM_ARRAY(uint32_t) trailing; /* recurrent records with a previous state to give back */
+    AISIM_ARRAY(uint32_t) trailing; /* request slots: may have a previous state to give back */
     AISIM_ARRAY(uint64_t) keys;     /* scratch: (position, cruiser) */
     uint32_t *wheel;                /* first cruiser of each bucket */
     uint32_t buckets;               /* power of two > block size + 1 */

@@ -74,8 +74,4 @@ aisim_status aisim_timing_calibrated(const aisim_model *model, const aisim_hardw
 /** Forgets everything memoised (tests compare the two). No-op for other models. */
 void aisim_timing_forget(aisim_timing *timing);
 
-/** Names of operations this object had to guess by roofline so far (§7).
- *  @return how many there are; fills up to @p capacity names (static texts). 0 for other models. */
-size_t aisim_timing_guessed(const aisim_timing *timing, const char *names[], size_t capacity);
-
 #endif

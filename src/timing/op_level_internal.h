@@ -6,11 +6,15 @@
 #include "timing/op_level.h"
 #include "timing/timing_class.h"
 
-enum { AISIM_MEMO_SLOTS = 4096, AISIM_OVERLAPS_MAX = 4, AISIM_CURVES_MAX = 3 };
+enum { AISIM_MEMO_SLOTS = 16384, AISIM_OVERLAPS_MAX = 4, AISIM_CURVES_MAX = 3 };
+
+/** Provenances but `formula`: the rest of a sum is formula. */
+enum { AISIM_SOURCES = AISIM_PROVENANCE_FORMULA };
 
 typedef struct aisim_memo_slot {
-    uint64_t key; /* 0 = empty; keys (tokens, rows) are >= 1 */
+    uint64_t key; /* 0 = empty; keys (tokens, rows, batch and length) are >= 1 */
     double ms;
+    float by_ms[AISIM_SOURCES]; /* of ms, by provenance; only for reports */
 } aisim_memo_slot;
 
 /** What the load of an operation depends on (op_pass.c). */
@@ -19,14 +23,17 @@ typedef enum {
     AISIM_PART_LOGITS,
     AISIM_PART_ATTENTION,
     AISIM_PART_SEQUENCE,
+    AISIM_PART_STATE,
     AISIM_PART_COUNT
 } aisim_part_kind;
 
-/** One memo per (phase, part): tokens and logits of prefill, everything but attention of decode. */
+/** One memo per (phase, part): tokens, logits and delta-net kernels of prefill, everything but
+ *  attention of decode. */
 typedef enum {
     AISIM_MEMO_PREFILL_TOKENS,
     AISIM_MEMO_PREFILL_LOGITS,
     AISIM_MEMO_DECODE,
+    AISIM_MEMO_STATE,
     AISIM_MEMO_COUNT
 } aisim_memo_kind;
 
@@ -47,6 +54,7 @@ typedef struct aisim_op_level {
     bool guessed[2][AISIM_OP_LIST_MAX];               /* priced by roofline at least once */
     aisim_decode_curve *curves[AISIM_CURVES_MAX + 1]; /* entry 0 unused */
     aisim_memo_slot *memo[AISIM_MEMO_COUNT];          /* AISIM_MEMO_SLOTS each */
+    double by_ms[AISIM_PROVENANCE_COUNT]; /* of what is being summed, by provenance */
     double launches; /* of a decode pass, for cudagraph_max_batch */
 } aisim_op_level;
 

@@ -1,13 +1,16 @@
 /* op_pass.c - from the aggregates of a pass to the sum of its operations (timing.md §6).
  *
- * Operations fall into four parts by what their load depends on:
+ * Operations fall into five parts by what their load depends on:
  *   tokens    x alone (dense and expert GEMMs, norms, collectives, and in decode everything else)
  *   logits    rows of the output head
  *   attention batch and lengths of one phase (grouped-query attention)
- *   sequence  batch and lengths (latent blocks, delta-net kernels of a prefill): in a fused pass
- *             the reference prices them as one sequence of all tokens
- * The first two are memoised by x and by rows. Sums run in list order, parts in the order above,
- * whether a part comes from the memo or not: results do not depend on the history. */
+ *   sequence  batch and lengths (latent blocks): in a fused pass the reference prices them as one
+ *             sequence of all tokens
+ *   state     delta-net kernels of a prefill: batch and new tokens, as one sequence like the latent
+ *             blocks in a fused pass
+ * All but attention and sequence are memoised, by x, by rows, by batch and length. Sums run in list
+ * order, parts in the order above, whether a part comes from the memo or not: results do not depend
+ * on the history. */
 #include "timing/op_level_internal.h"
 
 #include <math.h>
@@ -80,9 +83,17 @@ static double strict_failure(aisim_op_level *self, const aisim_op *op, const ais
     char shape[80];
     aisim_op_describe(op, load, shape, sizeof shape);
     aisim_fail(&self->base.error, AISIM_ENOTMODELLED,
-               "no measured data for operation '%s' (%s) of '%s' on '%s', and guesses are refused",
+               "timing: no measured data for operation '%s' (%s) of '%s' on '%s', and "
+               "fallback_policy = 'deny' refuses a roofline guess",
                op->name, shape, self->model.name, self->hardware.name);
     return NAN;
+}
+
+/* Whether an operation's time is the sum over the requests of the pass. */
+static bool is_additive(aisim_op_kind kind)
+{
+    return kind == AISIM_OP_PREFILL_ATTENTION || kind == AISIM_OP_DECODE_ATTENTION ||
+           kind == AISIM_OP_MLA_PREFILL || kind == AISIM_OP_MLA_DECODE;
 }
 
 /* §6 per request: attention is additive, so each item counts with its own lengths, at the price per
@@ -115,7 +126,7 @@ static double priced(const job *j, aisim_phase phase, uint32_t i, const aisim_op
 {
     aisim_op_level *self = j->self;
     const aisim_op *op = &self->lists[phase].ops[i];
-    bool by_items = j->items != NULL && load->items;
+    bool by_items = j->items != NULL && load->items && is_additive(op->kind);
     aisim_op_price price = by_items ? mean_over_items(j, op, load)
                                     : aisim_op_cost(&self->pricing, op, load, j->decode_only);
     if (price.provenance == AISIM_PROVENANCE_ROOFLINE) {
@@ -127,8 +138,22 @@ static double priced(const job *j, aisim_phase phase, uint32_t i, const aisim_op
     if (j->to != NULL) {
         record(j->to, &self->hardware, op, load, op->count * factor, &price);
     }
-    return op->count * factor * price.ms;
+    double ms = op->count * factor * price.ms;
+    self->by_ms[price.provenance] += ms;
+    return ms;
 }
+
+/* Takes what has been summed by provenance so far, and starts again from nothing. */
+static void take_by(aisim_op_level *self, double by_ms[AISIM_PROVENANCE_COUNT])
+{
+    memcpy(by_ms, self->by_ms, sizeof self->by_ms);
+    memset(self->by_ms, 0, sizeof self->by_ms);
+}
+
+/* One side of an overlap. */
+typedef struct side_sum {
+    double ms, by_ms[AISIM_PROVENANCE_COUNT];
+} side_sum;
 
 /* Members of overlaps: the longer side of each counts. */
 static double sum_overlaps(const job *j, aisim_phase phase, const aisim_op_part *members,
@@ -136,15 +161,27 @@ static double sum_overlaps(const job *j, aisim_phase phase, const aisim_op_part 
 {
     const aisim_op_list *list = &j->self->lists[phase];
     size_t from = j->to != NULL ? j->to->count : 0;
-    double sides[AISIM_OVERLAPS_MAX][3] = {{0}}, sum = 0;
+    side_sum sides[AISIM_OVERLAPS_MAX][3] = {{{0}}};
+    double by_ms[AISIM_PROVENANCE_COUNT], sum = 0;
+    take_by(j->self, by_ms);
     for (uint32_t m = members->plain; m < members->len; m++) {
         const aisim_op *op = &list->ops[members->index[m]];
-        sides[op->overlap][op->side] += priced(j, phase, members->index[m], load, factor);
+        side_sum *side = &sides[op->overlap][op->side];
+        side->ms += priced(j, phase, members->index[m], load, factor);
+        for (int i = 0; i < AISIM_PROVENANCE_COUNT; i++) {
+            side->by_ms[i] += j->self->by_ms[i];
+            j->self->by_ms[i] = 0;
+        }
     }
+    memcpy(j->self->by_ms, by_ms, sizeof by_ms);
     for (uint8_t o = 1; o < AISIM_OVERLAPS_MAX; o++) {
-        double left = sides[o][AISIM_SIDE_LEFT], right = sides[o][AISIM_SIDE_RIGHT];
-        bool left_longer = left >= right || isnan(left);
-        sum += left_longer ? left : right;
+        const side_sum *left = &sides[o][AISIM_SIDE_LEFT], *right = &sides[o][AISIM_SIDE_RIGHT];
+        bool left_longer = left->ms >= right->ms || isnan(left->ms);
+        const side_sum *longer = left_longer ? left : right;
+        sum += longer->ms;
+        for (int i = 0; i < AISIM_PROVENANCE_COUNT; i++) {
+            j->self->by_ms[i] += longer->by_ms[i];
+        }
         if (j->to != NULL) {
             hide(j->to, from, list, members->index + members->plain, o,
                  left_longer ? AISIM_SIDE_RIGHT : AISIM_SIDE_LEFT);
@@ -168,23 +205,38 @@ static double sum_part(const job *j, aisim_phase phase, aisim_part_kind part,
     return sum;
 }
 
+/* Computes a part and keeps it. @return false if it has no price. */
+static bool fill_slot(const job *j, aisim_memo_slot *slot, uint64_t key, aisim_phase phase,
+                      aisim_part_kind part, const aisim_op_load *load)
+{
+    double by_ms[AISIM_PROVENANCE_COUNT];
+    job silent = *j;
+    silent.to = NULL;
+    take_by(j->self, by_ms);
+    double ms = sum_part(&silent, phase, part, load, 1);
+    for (int i = 0; i < AISIM_SOURCES; i++) {
+        slot->by_ms[i] = (float)j->self->by_ms[i];
+    }
+    memcpy(j->self->by_ms, by_ms, sizeof by_ms);
+    slot->key = isnan(ms) ? 0 : key;
+    slot->ms = ms;
+    return slot->key != 0;
+}
+
 /* A part that depends on one number. The memo holds the sum without the MTP factor. */
 static double memo_part(const job *j, aisim_memo_kind which, uint64_t key, aisim_phase phase,
                         aisim_part_kind part, const aisim_op_load *load, double factor)
 {
+    aisim_op_level *self = j->self;
     if (j->to != NULL) {
         sum_part(j, phase, part, load, factor);
     }
-    aisim_memo_slot *slot = &j->self->memo[which][key % AISIM_MEMO_SLOTS];
-    if (slot->key != key) {
-        job silent = *j;
-        silent.to = NULL;
-        double ms = sum_part(&silent, phase, part, load, 1);
-        if (isnan(ms)) {
-            return ms;
-        }
-        slot->key = key;
-        slot->ms = ms;
+    aisim_memo_slot *slot = &self->memo[which][(key ^ key >> 16) % AISIM_MEMO_SLOTS];
+    if (slot->key != key && !fill_slot(j, slot, key, phase, part, load)) {
+        return NAN;
+    }
+    for (int i = 0; i < AISIM_SOURCES; i++) {
+        self->by_ms[i] += (double)slot->by_ms[i] * factor;
     }
     return slot->ms * factor;
 }
@@ -197,7 +249,20 @@ static double prefill_rest(const job *j, const aisim_op_load *load)
                           AISIM_PART_LOGITS, load, 1);
 }
 
-/* Attention of one phase, grouped-query or latent; delta-net kernels of a prefill. */
+/* Delta-net kernels of a prefill. Loads too large for the key are priced as they come. */
+static double state_part(const job *j, const aisim_op_load *load)
+{
+    if (j->self->parts[AISIM_PHASE_PREFILL][AISIM_PART_STATE].len == 0) {
+        return 0;
+    }
+    if (load->batch > UINT16_MAX || load->seq >> 48 != 0) {
+        return sum_part(j, AISIM_PHASE_PREFILL, AISIM_PART_STATE, load, 1);
+    }
+    uint64_t key = load->seq << 16 | load->batch;
+    return memo_part(j, AISIM_MEMO_STATE, key, AISIM_PHASE_PREFILL, AISIM_PART_STATE, load, 1);
+}
+
+/* Attention of one phase, grouped-query or latent. */
 static double sequence_parts(const job *j, aisim_phase phase, const aisim_op_load *load)
 {
     double factor = phase == AISIM_PHASE_DECODE ? j->drafts : 1;
@@ -240,7 +305,8 @@ static double prefill_pass(const job *j)
 {
     aisim_op_load load = chunk_load(j->shape);
     double ms = prefill_rest(j, &load);
-    return ms + sequence_parts(j, AISIM_PHASE_PREFILL, &load);
+    ms += sequence_parts(j, AISIM_PHASE_PREFILL, &load);
+    return ms + state_part(j, &load);
 }
 
 /* §6 decode only */
@@ -278,7 +344,7 @@ static double fused_pass(const job *j)
         all.logit_rows = shape->n_prefill + verified_tokens(shape);
     }
     chunk.batch = (shape->new_tokens + chunk.seq - 1) / chunk.seq;
-    double ms = prefill_rest(j, &all);
+    double ms = prefill_rest(j, &all) + state_part(j, &all);
     ms += sum_part(j, AISIM_PHASE_PREFILL, AISIM_PART_ATTENTION, &chunk, 1);
     ms += sum_part(j, AISIM_PHASE_DECODE, AISIM_PART_ATTENTION, &decode, j->drafts);
     if (!split) {
@@ -324,10 +390,22 @@ static double compose(job *j)
     return ms + decode_pass(j);
 }
 
+/* A pass that counts: what it took joins the usage. */
+static double counted(job *j)
+{
+    aisim_op_level *self = j->self;
+    memset(self->by_ms, 0, sizeof self->by_ms);
+    double ms = compose(j);
+    for (int i = 0; i < AISIM_SOURCES && !isnan(ms); i++) {
+        self->base.usage.by_ms[i] += self->by_ms[i];
+    }
+    return ms;
+}
+
 static double level_pass(aisim_timing *timing, const aisim_pass_shape *shape)
 {
     job j = {.self = (aisim_op_level *)timing, .shape = shape};
-    return compose(&j);
+    return counted(&j);
 }
 
 static double level_items(aisim_timing *timing, const aisim_pass_shape *shape,
@@ -335,7 +413,7 @@ static double level_items(aisim_timing *timing, const aisim_pass_shape *shape,
 {
     job j = {.self = (aisim_op_level *)timing, .shape = shape};
     j.items = j.self->options.per_request ? items : NULL;
-    return compose(&j);
+    return counted(&j);
 }
 
 static size_t level_explain(aisim_timing *timing, const aisim_pass_shape *shape,

@@ -31,12 +31,14 @@ static bool is_empty(const aisim_pass_shape *shape)
     return shape->n_decode == 0 && (shape->n_prefill == 0 || shape->new_tokens == 0);
 }
 
-static int64_t finish(const aisim_timing *timing, double ms)
+static int64_t finish(aisim_timing *timing, double ms)
 {
     if (!(ms >= 0)) {
         AISIM_CHECK(timing->error.code != AISIM_OK);
         return AISIM_TIMING_FAILED;
     }
+    timing->usage.passes++;
+    timing->usage.total_ms += ms;
     return aisim_ns_from_ms(ms * timing->scale);
 }
 
@@ -68,6 +70,21 @@ void aisim_timing_set_speedup(aisim_timing *timing, double ratio)
 {
     AISIM_CHECK(ratio >= 0 && isfinite(ratio));
     timing->scale = ratio > 0 ? 1.0 / ratio : 1.0;
+}
+
+aisim_timing_usage aisim_timing_usage_of(const aisim_timing *timing)
+{
+    aisim_timing_usage usage = timing->usage;
+    double rest = usage.total_ms;
+    usage.total_ms *= timing->scale;
+    for (int i = 0; i < AISIM_PROVENANCE_COUNT; i++) {
+        if (i != AISIM_PROVENANCE_FORMULA) {
+            rest -= usage.by_ms[i];
+            usage.by_ms[i] *= timing->scale;
+        }
+    }
+    usage.by_ms[AISIM_PROVENANCE_FORMULA] = rest > 0 ? rest * timing->scale : 0;
+    return usage;
 }
 
 bool aisim_timing_is_pure(const aisim_timing *timing)

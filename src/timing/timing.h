@@ -79,6 +79,20 @@ typedef enum {
 /** "measured", …; never NULL. */
 const char *aisim_provenance_name(aisim_provenance provenance);
 
+/** Where the time of the passes priced so far came from. */
+typedef struct aisim_timing_usage {
+    uint64_t passes;                      /**< priced, empty ones not among them */
+    double total_ms;                      /**< their durations, before rounding */
+    double by_ms[AISIM_PROVENANCE_COUNT]; /**< parts of it; hidden time of overlaps in none */
+} aisim_timing_usage;
+
+/** Usage since the object was made; explanations do not count. O(1). */
+aisim_timing_usage aisim_timing_usage_of(const aisim_timing *timing);
+
+/** Names of operations this object had to guess by roofline so far (§7).
+ *  @return how many there are; fills up to @p capacity names (static texts). 0 for other models. */
+size_t aisim_timing_guessed(const aisim_timing *timing, const char *names[], size_t capacity);
+
 /** One line of an explanation: an operation, all layers together. */
 typedef struct aisim_timing_part {
     char name[48];

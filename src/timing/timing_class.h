@@ -24,6 +24,7 @@ struct aisim_timing {
     double scale; /* 1, or 1 / speed-up */
     bool pure;
     bool wants_items;
+    aisim_timing_usage usage; /* unscaled; by_ms without `formula`, which is the rest */
     aisim_error error;
 };
 

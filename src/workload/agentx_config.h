@@ -39,6 +39,8 @@ typedef struct aisim_agentx_config {
     uint32_t n_u;    /**< lanes behind it draw as usual */
     bool once; /**< false; true = every source play at most once: no lane starts a play again, and
                   the run ends when the last one is done. Needs lanes <= plays. */
+    bool shared_clock; /**< false; true = the recorded times of all plays are on one clock: an initial
+                          play starts as long after the first one as recorded, nothing is history */
     bool forget_plays; /**< false; true = no list of plays and shifts, callbacks only */
 } aisim_agentx_config;
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "workload/agentx_parts.h"
 
@@ -26,13 +27,19 @@ aisim_status aisim_agentx_prepare_init(aisim_agentx *a, aisim_error *err)
 {
     double low = a->config.t_star[0];
     double high = a->config.t_star[1];
+    int64_t first_ns = AISIM_NEVER;
+    for (uint32_t i = 0; i < a->corpus->n_plays; i++) {
+        int64_t start_ns = a->corpus->plays[i].first_start_ns;
+        first_ns = start_ns < first_ns ? start_ns : first_ns;
+    }
     for (uint32_t i = 0; i < a->config.lanes; i++) {
         aisim_lane *lane = &a->lanes[i];
         const aisim_play *play = &a->corpus->plays[i % a->corpus->n_plays];
         lane->record = (aisim_agentx_play){.play = play, .lane = i, .k = 0, .slot = i};
         double fraction = low + (high - low) * draw(a, i, play);
-        aisim_status status = aisim_agentx_snapshot_cut(
-            play, aisim_agentx_t_star_ns(play, fraction), &lane->cut, err);
+        int64_t t_star_ns =
+            a->config.shared_clock ? first_ns : aisim_agentx_t_star_ns(play, fraction);
+        aisim_status status = aisim_agentx_snapshot_cut(play, t_star_ns, &lane->cut, err);
         if (status != AISIM_OK) {
             return status;
         }

@@ -84,22 +84,25 @@ static aisim_status check_against_others(aisim_corpus *corpus, const aisim_weka_
     return AISIM_OK;
 }
 
+aisim_status aisim_corpus_add_play(aisim_corpus *corpus, aisim_weka_play *play, aisim_error *err)
+{
+    aisim_status status = check_against_others(corpus, play, err);
+    if (status != AISIM_OK) {
+        aisim_weka_play_deinit(play);
+        return status;
+    }
+    corpus->block_size = play->block_size;
+    aisim_array_push(&corpus->build->plays, *play);
+    *play = (aisim_weka_play){0};
+    return AISIM_OK;
+}
+
 aisim_status aisim_corpus_add_text(aisim_corpus *corpus, const char *text, size_t size,
                                    const char *file, int line, aisim_error *err)
 {
     aisim_weka_play play;
     aisim_status status = aisim_weka_parse(text, size, file, line, &play, err);
-    if (status == AISIM_OK) {
-        status = check_against_others(corpus, &play, err);
-        if (status != AISIM_OK) {
-            aisim_weka_play_deinit(&play);
-        }
-    }
-    if (status == AISIM_OK) {
-        corpus->block_size = play.block_size;
-        aisim_array_push(&corpus->build->plays, play);
-    }
-    return status;
+    return status == AISIM_OK ? aisim_corpus_add_play(corpus, &play, err) : status;
 }
 
 static aisim_status add_file(aisim_corpus *corpus, const char *path, aisim_error *err)
@@ -205,4 +208,19 @@ aisim_status aisim_corpus_finish(aisim_corpus *corpus, aisim_error *err)
     }
     drop_build(corpus);
     return status;
+}
+
+aisim_corpus *aisim_corpus_of_plays(aisim_play *plays, uint32_t n)
+{
+    aisim_corpus *corpus = aisim_alloc_zero(1, sizeof *corpus);
+    corpus->plays = plays;
+    corpus->n_plays = n;
+    corpus->block_size = n > 0 ? plays[0].block_size : 0;
+    corpus->basis = AISIM_BASIS_ABSOLUTE;
+    corpus->digest = mix(0, corpus->block_size);
+    for (uint32_t i = 0; i < n; i++) {
+        plays[i].ordinal = i;
+        corpus->digest = digest_play(corpus->digest, &plays[i]);
+    }
+    return corpus;
 }

@@ -53,7 +53,14 @@ aisim_status aisim_corpus_add_paths(aisim_corpus *corpus, const char *const *pat
 aisim_status aisim_corpus_add_text(aisim_corpus *corpus, const char *text, size_t size,
                                    const char *file, int line, aisim_error *err);
 
+/** Adds a play that was made, not read; what it holds is moved, or freed on error. Child times of
+ *  such plays are absolute. Errors: another block size, an id seen before. */
+aisim_status aisim_corpus_add_play(aisim_corpus *corpus, aisim_weka_play *play, aisim_error *err);
+
 /** Lowers everything. @return AISIM_OK, AISIM_EINVAL (nothing added, or see aisim_lower_play). */
 aisim_status aisim_corpus_finish(aisim_corpus *corpus, aisim_error *err);
+
+/** A finished corpus of plays that were built (play_build.h); takes the array, gives ordinals. */
+aisim_corpus *aisim_corpus_of_plays(aisim_play *plays, uint32_t n);
 
 #endif

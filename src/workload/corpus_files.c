@@ -145,11 +145,12 @@ void aisim_path_array_free(aisim_path_array *paths)
 aisim_status aisim_line_reader_open(aisim_line_reader *reader, const char *path, aisim_error *err)
 {
     *reader = (aisim_line_reader){.path = path};
-    reader->file = fopen(path, "rb");
+    reader->file = gzopen(path, "rb");
     if (reader->file == NULL) {
         return aisim_fail_at(err, errno == ENOENT ? AISIM_ENOENT : AISIM_EIO, path, 0, 0,
                              "cannot be opened: %s", strerror(errno));
     }
+    gzbuffer(reader->file, READ_BYTES);
     reader->buffer = aisim_alloc(READ_BYTES, 1);
     return AISIM_OK;
 }
@@ -157,7 +158,7 @@ aisim_status aisim_line_reader_open(aisim_line_reader *reader, const char *path,
 void aisim_line_reader_close(aisim_line_reader *reader)
 {
     if (reader->file != NULL) {
-        fclose(reader->file);
+        gzclose(reader->file);
     }
     aisim_free(reader->buffer);
     aisim_free(reader->text);
@@ -187,11 +188,15 @@ static aisim_status read_line(aisim_line_reader *reader, bool whole, bool *any, 
     *any = false;
     while (true) {
         if (reader->at == reader->filled) {
-            reader->filled = fread(reader->buffer, 1, READ_BYTES, reader->file);
+            int n = gzread(reader->file, reader->buffer, READ_BYTES);
+            int problem = Z_OK;
+            const char *text = n < READ_BYTES ? gzerror(reader->file, &problem) : "";
             reader->at = 0;
-            if (ferror(reader->file)) {
+            reader->filled = n > 0 ? (size_t)n : 0;
+            if (n < 0 || (problem != Z_OK && problem != Z_STREAM_END)) {
                 return aisim_fail_at(err, AISIM_EIO, reader->path, reader->line, 0,
-                                     "cannot be read: %s", strerror(errno));
+                                     "cannot be read: %s",
+                                     problem == Z_ERRNO ? strerror(errno) : text);
             }
             if (reader->filled == 0) {
                 return AISIM_OK;

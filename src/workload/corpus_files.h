@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <zlib.h>
 
 #include "aisim/status.h"
 #include "base/array.h"
@@ -20,7 +20,7 @@ void aisim_path_array_free(aisim_path_array *paths);
 
 /** Hands out a file line by line, or as a whole. */
 typedef struct aisim_line_reader {
-    FILE *file;
+    gzFile file; /* plain files pass through it unchanged */
     const char *path;
     char *text; /* the current line, without its end */
     size_t size, capacity;

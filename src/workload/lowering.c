@@ -80,7 +80,8 @@ static void take_scopes(const aisim_weka_play *raw, aisim_play *play, aisim_scop
                                          .tool_tokens = raw->tool_tokens,
                                          .system_tokens = raw->system_tokens,
                                          .main = AISIM_NONE,
-                                         .blocking = true};
+                                         .blocking = true,
+                                         .duration_ns = -1};
     times[0] = (aisim_scope_times){.duration_ns = -1, .owner = AISIM_NONE};
     for (uint32_t i = 0; i < raw->n_groups; i++) {
         const aisim_weka_group *g = &raw->groups[i];
@@ -88,7 +89,9 @@ static void take_scopes(const aisim_weka_play *raw, aisim_play *play, aisim_scop
                                                  .tool_tokens = g->tool_tokens,
                                                  .system_tokens = g->system_tokens,
                                                  .main = AISIM_NONE,
-                                                 .blocking = g->blocking};
+                                                 .blocking = g->blocking,
+                                                 .marker_ns = g->start_ns,
+                                                 .duration_ns = g->duration_ns};
         times[i + 1] = (aisim_scope_times){
             .marker_ns = g->start_ns, .duration_ns = g->duration_ns, .owner = AISIM_NONE};
     }
@@ -184,7 +187,7 @@ static bool only_parent(const aisim_play *play, uint32_t conversation, uint32_t 
 }
 
 /* 1.7: climbs to the root; a dead end or more steps than conversations leaves lineage absent. */
-static void find_lineage(aisim_play *play)
+void aisim_lower_lineage(aisim_play *play)
 {
     for (uint32_t s = 0; s < play->n_conversations; s++) {
         play->conversations[s].lineage = only_parent(play, s, &play->conversations[s].parent);
@@ -224,7 +227,7 @@ aisim_status aisim_lower_play(aisim_weka_play *raw, const aisim_lowering_options
     aisim_error problem = {0};
     aisim_status status = aisim_lower_edges(out, streams.data, times, &problem);
     if (status == AISIM_OK) {
-        find_lineage(out);
+        aisim_lower_lineage(out);
     } else {
         aisim_fail_at(err, status, raw->file, raw->line, 0, "%s", problem.text);
         aisim_play_deinit(out);

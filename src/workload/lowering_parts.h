@@ -36,4 +36,7 @@ void aisim_lower_streams(const aisim_play *play, uint32_t scope, const uint32_t 
 aisim_status aisim_lower_edges(aisim_play *play, const aisim_stream *streams,
                                const aisim_scope_times *times, aisim_error *err);
 
+/** 1.7: parents and roots of the conversations, from spawn edges. */
+void aisim_lower_lineage(aisim_play *play);
+
 #endif

@@ -71,6 +71,8 @@ typedef struct aisim_play_scope {
     uint32_t system_tokens; /**< size of the system prompt, 0 = unknown */
     uint32_t main;          /**< its main conversation */
     bool blocking;          /**< the parent waited */
+    int64_t marker_ns;      /**< recorded time of the marker; 0 for the top level */
+    int64_t duration_ns;    /**< recorded length of a subagent, -1 = unknown */
 } aisim_play_scope;
 
 typedef struct aisim_play {

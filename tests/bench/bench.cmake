@@ -1,5 +1,7 @@
-# Speed, measured and printed, never asserted: build/tests/aisim_bench
-add_executable(aisim_bench ${CMAKE_CURRENT_LIST_DIR}/bench.c)
-aisim_target_defaults(aisim_bench)
-target_link_libraries(aisim_bench PRIVATE aisim_core)
-set_target_properties(aisim_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+# Speed, measured and printed, never asserted: build/tests/aisim_bench, build/tests/aisim_bench_timing
+foreach(name bench bench_timing)
+  add_executable(aisim_${name} ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
+  aisim_target_defaults(aisim_${name})
+  target_link_libraries(aisim_${name} PRIVATE aisim_core)
+  set_target_properties(aisim_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endforeach()

@@ -1,6 +1,6 @@
 -- drive_engine.lua - kinds `engine` and `align_split` of engine.json.
 
-local twin = require "aisim_twin"
+local twin = ... or require "aisim_twin" -- the backend: the twin, or the engine in its clothes
 local subset = require "compare"
 local tokens_of = require "tokens_of"
 

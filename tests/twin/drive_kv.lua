@@ -1,7 +1,8 @@
 -- drive_kv.lua - kind `kv` of vllm_upstream.json with one dense group: concrete block ids, the queue
--- of unreferenced blocks, reference counts. Several groups are not modelled here.
+-- of unreferenced blocks, reference counts. The engine answers on the keys without ids. Several groups are
+-- not modelled here.
 
-local twin = require "aisim_twin"
+local twin = ... or require "aisim_twin" -- the backend: the twin, or the engine in its clothes
 local subset = require "compare"
 local tokens_of = require "tokens_of"
 
@@ -67,10 +68,10 @@ kv_ops.new_step = kv_ops.check
 local function kv_observe(t, serial, have, expect)
   local state = t:state()
   have.free = state.free + state.inactive
-  have.queue = from_one(t:pool_queue())
+  have.queue = t.pool_queue and from_one(t:pool_queue()) -- the engine has no block ids
   have.cached_keys, have.cached_entries = t:pool_index()
   have.refs = {}
-  for block in pairs(expect.refs or {}) do
+  for block in pairs(t.pool_refs and expect.refs or {}) do
     have.refs[block] = t:pool_refs(tonumber(block) - 1)
   end
   if serial then
@@ -113,10 +114,18 @@ function drivers.kv(vector)
   table.sort(ids)
   for i, id in ipairs(ids) do
     local request = vector.requests[id]
+    local outputs = {} -- what will be appended: the engine wants to know at once
+    for _, step in ipairs(vector.steps) do
+      if step.op == "advance" and step.req == id and step.append then
+        local tokens = tokens_of(step.append)
+        table.move(tokens, 1, #tokens, #outputs + 1, outputs)
+      end
+    end
     serials[id] = t:submit {
       id = i,
       prompt = tokens_of(request.prompt),
       output = 1000,
+      output_ids = outputs,
       salt = salt_of(request),
       no_read = request.no_read,
     }

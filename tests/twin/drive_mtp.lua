@@ -1,6 +1,6 @@
 -- drive_mtp.lua - mtp.json: draws, the native trace and the burst trace.
 
-local twin = require "aisim_twin"
+local twin = ... or require "aisim_twin" -- the backend: the twin, or the engine in its clothes
 local subset = require "compare"
 
 local drivers = {}

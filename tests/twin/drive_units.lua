@@ -2,7 +2,7 @@
 -- handoff and handoff_missing. The pure functions of the product are not repeated here.
 
 local cjson = require "cjson"
-local twin = require "aisim_twin"
+local twin = ... or require "aisim_twin" -- the backend: the twin, or the engine in its clothes
 local subset = require "compare"
 
 local drivers = {}

@@ -3,7 +3,7 @@
 -- Every vector runs with the upstream column of reconciliation.md. Tokens and drafts come from the
 -- vector. Requests that wait for an asynchronous load are not modelled here.
 
-local twin = require "aisim_twin"
+local twin = ... or require "aisim_twin" -- the backend: the twin, or the engine in its clothes
 local subset = require "compare"
 local tokens_of = require "tokens_of"
 
@@ -57,7 +57,7 @@ local function start(vector)
   for i, id in ipairs(names) do
     run.number[id], run.name[i] = i, id
   end
-  run.batches, run.rows, run.drafts = {}, {}, {}
+  run.batches, run.rows, run.drafts, run.outputs = {}, {}, {}, {}
   return run
 end
 
@@ -65,6 +65,17 @@ local function names(run, ids)
   local list = {}
   for i, id in ipairs(ids) do
     list[i] = run.name[id]
+  end
+  return list
+end
+
+-- Ids of the outputs in the order in which the steps give them: the engine wants to know them when a
+-- request is submitted. A step that gives `each` is taken to give it to every request.
+local function outputs_of(vector, id)
+  local list = {}
+  for _, step in ipairs(vector.steps) do
+    local given = step.tokens and step.tokens[id] or (step.each and { step.each }) or {}
+    table.move(given, 1, #given, #list + 1, list)
   end
   return list
 end
@@ -90,6 +101,7 @@ function ops.add(run, step)
       id = run.number[id],
       prompt = tokens_of(request.prompt),
       output = request.max_tokens or 16,
+      output_ids = outputs_of(run.vector, id),
       priority = request.priority,
       no_read = request.no_read,
       blocked = request.state == "blocked",
@@ -159,6 +171,9 @@ local function complete(run, batch, step)
   for _, emitted in ipairs(record.emitted) do
     local id = run.name[emitted.id]
     run.drafts[id] = step.drafts and step.drafts[id]
+    local outputs, given = run.outputs[id] or {}, step.tokens and step.tokens[id] or { step.each }
+    table.move(given, 1, emitted.tokens, #outputs + 1, outputs)
+    run.outputs[id] = outputs
     if emitted.verified > 0 then
       have.drafts = have.drafts + 1
       have.draft_tokens = have.draft_tokens + emitted.verified
@@ -235,16 +250,11 @@ end
 
 local function request_state(run, id)
   local view = run.t:request(run.serial[id])
-  local outputs = run.t:tokens(run.serial[id])
-  local own = {}
-  for i = view.prompt + 1, #outputs do
-    own[#own + 1] = outputs[i]
-  end
   return {
     computed = view.computed,
     tokens = view.known,
     with_drafts = view.known + view.drafts,
-    outputs = own,
+    outputs = run.outputs[id] or {},
     num_outputs = view.generated,
     state = view.status,
     reason = view.reason == "context" and "length" or view.reason,

@@ -162,14 +162,132 @@ static int l_lease_release(lua_State *L)
     return 0;
 }
 
+/* ---- leases of whole prompts, for the vectors of one dense group
+ * ---------------------------------
+ */
+
+/* E-H3, E-H4: blocks a request would reuse. */
+static uint32_t hit_blocks(twin *t, const aisim_request *r, uint32_t *active)
+{
+    aisim_block_pool *pool = &t->rank.pool;
+    *active = 0;
+    if ((r->flags & AISIM_REQF_NO_READ) != 0) {
+        return 0;
+    }
+    uint32_t limit = (aisim_known(r) - 1) / pool->block_size;
+    uint32_t hit = aisim_block_pool_lookup(pool, r->lease.run, limit, active);
+    if (hit > 0 && t->rank.rules.drop) {
+        hit = aisim_block_pool_lookup(pool, r->lease.run, hit - 1, active);
+    }
+    return hit;
+}
+
+/* lease_lookup(serial) -> tokens */
+static int l_lease_lookup(lua_State *L)
+{
+    twin *t = twin_check(L);
+    uint32_t active;
+    lua_pushinteger(L, (lua_Integer)hit_blocks(t, check_request(L, t), &active) *
+                           t->rank.pool.block_size);
+    return 1;
+}
+
+/* lease_extend(serial, new, lookahead, use_hit) -> ok, a list as long as the fresh blocks, first
+ * copies stored, last copies removed */
+static int l_lease_extend(lua_State *L)
+{
+    twin *t = twin_check(L);
+    aisim_block_pool *pool = &t->rank.pool;
+    aisim_request *r = check_request(L, t);
+    uint64_t limit = t->rank.config.scheduler.context_length;
+    aisim_grant grant = {0};
+    uint32_t from = r->computed;
+    if (lua_toboolean(L, 5)) {
+        grant.hit_blocks = hit_blocks(t, r, &grant.hit_active);
+        from = grant.hit_blocks * pool->block_size;
+    }
+    uint32_t end = from + (uint32_t)luaL_checkinteger(L, 3);
+    uint32_t known = aisim_known(r);
+    uint32_t real = end < known ? end : known;
+    grant.slots = end + (uint32_t)luaL_checkinteger(L, 4);
+    grant.slots = limit > 0 && grant.slots > limit ? (uint32_t)limit : grant.slots;
+    grant.watermark = grant.slots < known ? grant.slots : known;
+    pool->listening = true;
+    bool ok = aisim_grant_fits(pool, &r->lease, &grant);
+    lua_pushboolean(L, ok);
+    if (!ok) {
+        return 1;
+    }
+    lua_newtable(L);
+    for (lua_Integer i = (lua_Integer)aisim_grant_fresh(pool, &r->lease, &grant); i > 0; i--) {
+        lua_pushinteger(L, 0); /* blocks have no ids */
+        lua_seti(L, -2, i);
+    }
+    aisim_grant_take(pool, &r->lease, &grant);
+    aisim_lease_publish(pool, &r->lease, real / pool->block_size, NULL);
+    lua_Integer stored = 0, removed = 0;
+    for (uint32_t i = 0; i < pool->log.len; i++) {
+        const aisim_kv_log_entry *e = &pool->log.data[i];
+        stored += e->kind == AISIM_KV_STORED ? e->count : 0;
+        removed += e->kind == AISIM_KV_EVICTED && e->how == AISIM_GONE_LAST ? e->count : 0;
+    }
+    engine_read_log(t);
+    lua_pushinteger(L, stored);
+    lua_pushinteger(L, removed);
+    return 4;
+}
+
+/* lease_advance(serial, computed, {token, …}): the tokens must be those planned at submission */
+static int l_lease_advance(lua_State *L)
+{
+    twin *t = twin_check(L);
+    aisim_request *r = check_request(L, t);
+    r->computed = (uint32_t)luaL_checkinteger(L, 3);
+    if (lua_istable(L, 4)) {
+        r->generated += (uint32_t)lua_rawlen(L, 4);
+    }
+    return 0;
+}
+
+/* lease_pages(serial) -> for each full page of the known tokens, whether it is indexed: a page is
+ * only with all before it (I20) */
+static int l_lease_pages(lua_State *L)
+{
+    twin *t = twin_check(L);
+    const aisim_request *r = check_request(L, t);
+    uint32_t n = t->rank.pool.prefix_caching ? aisim_known(r) / t->rank.pool.block_size : 0;
+    uint32_t active, found = aisim_block_pool_lookup(&t->rank.pool, r->lease.run, n, &active);
+    lua_newtable(L);
+    for (uint32_t i = 0; i < n; i++) {
+        lua_pushboolean(L, i < found);
+        lua_seti(L, -2, (lua_Integer)i + 1);
+    }
+    return 1;
+}
+
+/* pool_index() -> identities, blocks that carry one */
+static int l_pool_index(lua_State *L)
+{
+    twin *t = twin_check(L);
+    const aisim_extents *set = &t->rank.pool.extents;
+    lua_Integer keys = 0, entries = 0;
+    for (uint32_t i = 0; i < set->slots.len; i++) {
+        const aisim_extent *e = &set->slots.data[i];
+        bool primary = e->kind == AISIM_EXTENT_PRIMARY;
+        keys += primary ? e->count : 0;
+        entries += primary || e->kind == AISIM_EXTENT_DUPLICATE ? e->count : 0;
+    }
+    lua_pushinteger(L, keys);
+    lua_pushinteger(L, entries);
+    return 2;
+}
+
 const luaL_Reg twin_part_methods[] = {
-    {"pool_take", l_pool_take},
-    {"pool_publish", l_pool_publish},
-    {"pool_release", l_pool_release},
-    {"pool_lookup", l_pool_lookup},
-    {"lease_allocate", l_lease_allocate},
-    {"lease_opaque", l_lease_opaque},
-    {"lease_sample", l_lease_sample},
-    {"lease_release", l_lease_release},
-    {NULL, NULL},
+    {"lease_lookup", l_lease_lookup},   {"lease_extend", l_lease_extend},
+    {"lease_advance", l_lease_advance}, {"lease_pages", l_lease_pages},
+    {"pool_index", l_pool_index},       {"pool_take", l_pool_take},
+    {"pool_publish", l_pool_publish},   {"pool_release", l_pool_release},
+    {"pool_lookup", l_pool_lookup},     {"lease_allocate", l_lease_allocate},
+    {"lease_opaque", l_lease_opaque},   {"lease_sample", l_lease_sample},
+    {"lease_release", l_lease_release}, {NULL, NULL},
 };

@@ -43,6 +43,40 @@ M.VERBS = {
     end,
   },
   {
+    name = "timing", summary = "Show what a pass costs: over a grid, by operation, against measurements.",
+    example = "aisim timing --model qwen3-32b --tensor 2 --explain prefill=4x2048 decode=32x4096",
+    build = function(command)
+      command:argument("file", "Scenario or configuration whose pools are shown; or the word calibrate, which makes a "
+        .. "calibration from the tables in DIR."):argname("FILE"):args "?"
+      command:argument("folder", "With calibrate: folder of the measured tables."):argname("DIR"):args "?"
+      command:option("--model", "Instead of FILE: a model of the catalogue, a config.json, …"):argname("MODEL")
+      command:option("--hardware", "GPU (default h200_sxm)."):argname("GPU")
+      for _, name in ipairs { "tensor", "pipeline", "attention-data", "moe-tensor", "moe-expert" } do
+        command:option("--" .. name, ("Degree of %s parallelism."):format((name:gsub("-", " ")))):argname("N")
+      end
+      command:option("--set", "Override of a path of the configuration, for example timing.mixed=serial.")
+        :argname("KEY=VALUE"):count("*")
+      command:option("--grid", "What to tabulate: n_prefill, chunk, past, n_decode, context, drafts; values 8, 1/2/4, "
+        .. "1..256 (doubling), 0..1024:128."):argname("NAME=VALUES,…")
+      command:option("--plot", "Draw the grid into an SVG file (needs gnuplot)."):argname("FILE")
+      command:option("--explain", "The operations of one pass: prefill=ITEMSxTOKENS[+CACHED], decode=ITEMSxCONTEXT, "
+        .. "drafts=N. Write it behind FILE."):argname("PASS"):args "1-3"
+      command:option("--compare", "Models side by side: default, tables, roofline, pools and functions of FILE.")
+        :argname("A,B")
+      command:option("--tables", "Measured operator tables instead of the built-in calibration."):argname("DIR")
+      command:option("--against", "Error table against measured passes; the rows name their configuration.")
+        :argname("CSV")
+      for _, name in ipairs { "median", "p95", "worst", "family-median" } do
+        command:option("--max-" .. name, "With --against: per cent beyond which the exit status is 4.")
+          :argname("PERCENT")
+      end
+      command:option("-o --output", "With calibrate: the file to write."):argname("FILE")
+      command:option("--leave-out", "With calibrate: withhold this share of the rows and show their error; "
+        .. "writes nothing."):argname("PERCENT")
+      command:option("--format", "Output."):choices { "table", "json", "markdown" }:default "table"
+    end,
+  },
+  {
     name = "list", summary = "Show what there is to choose from.",
     example = "aisim list hooks",
     build = function(command)

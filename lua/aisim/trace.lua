@@ -1,0 +1,92 @@
+--- Trace files of other people as traffic: aisim.trace (spec/traffic.md §3.3).
+-- Rows are read by C while the run needs them. Graphs of requests (agentic_mooncake, dynamo with agent
+-- context) and plays (weka) are replayed as plays, each once, on the clock of the file.
+local agentx = require "aisim.agentx"
+local arrivals = require "aisim.arrivals"
+local check = require "aisim.check"
+local core = require "aisim.core"
+local plays = require "aisim.plays"
+local workload = require "aisim.workload"
+
+local M = {}
+
+local FORMATS <const> = {}
+for i, format in ipairs(core.trace_formats()) do FORMATS[i] = format[1] end
+
+local TRACE <const> = {
+  path = { "any", required = true, expected = "path or list of paths" },
+  format = { "text", one_of = FORMATS, default = "auto" },
+  block_size = { "integer", min = 1, max = 1048576 },
+  class = { "text", default = "" },
+  speedup = { "number", above = 0, finite = true },
+  concurrency = { "integer", min = 1, max = 10000000 },
+  arrivals = { "arrivals", expected = "arrival process", read = arrivals.read },
+  limit = { "integer", min = 1 },
+  from_ms = { "ms", min = 0 },
+  to_ms = { "ms", above = 0 },
+  lanes = { "integer", min = 1, max = 1048576 },
+  until_ms = { "ms", above = 0 },
+  requests = { "integer", min = 1 },
+  sessions = { "integer", min = 1 },
+  deadline_ms = { "ms", above = 0 },
+  pool = { "any" },
+  rng = { "text" },
+}
+
+--- Is the file a graph or a corpus of plays?
+local function holds_plays(paths, options)
+  local format = options.format
+  if format == "auto" then format = core.trace_detect(paths[1]) end
+  if format == "weka" then return "weka" end
+  if format == "agentic_mooncake" then return "graph" end
+  if format ~= "dynamo" then return nil end
+  local _, _, graph = core.trace(paths, { format = format }):about()
+  return graph and "graph" or nil
+end
+
+local FOREVER <const> = 1e9 -- seconds
+
+--- Plays with lanes are AgentX; without, every play once at its time.
+local function replay(options, kind, paths)
+  for _, key in ipairs { "concurrency", "arrivals", "deadline_ms", "requests", "sessions", "until_ms", "from_ms", "to_ms" } do
+    if options[key] ~= nil then check.fail("aisim.trace.%s: has no effect on a trace of plays", key) end
+  end
+  local source = kind == "weka" and plays.load { path = paths }
+    or core.trace_plays(paths, { format = options.format, block_size = options.block_size })
+  if options.limit then source = source:first(options.limit) end
+  if options.lanes then
+    return agentx.agentx { plays = source, lanes = options.lanes, speedup = options.speedup, pool = options.pool }
+  end
+  return workload.make("agentx", {
+    plays = source, lanes = #source, speedup = options.speedup, pool = options.pool, once = true, shared_clock = true,
+    warmup = false, t_star = { 0, 0 }, profile = {
+      duration_seconds = FOREVER, tree_idle_cap_seconds = FOREVER, global_idle_cap_seconds = FOREVER,
+    },
+  })
+end
+
+--- Traffic from a trace file: at the recorded times, or with a load of its own.
+function M.trace(options)
+  options = check.options("aisim.trace", options, TRACE)
+  local paths = plays.paths("aisim.trace.path", options.path)
+  local loads = (options.concurrency and 1 or 0) + (options.arrivals and 1 or 0)
+  if loads == 2 then check.fail("aisim.trace: concurrency and arrivals say the same thing; give one") end
+  if loads == 1 and options.speedup then
+    check.fail("aisim.trace.speedup: has no effect with %s", options.concurrency and "concurrency" or "arrivals")
+  end
+  if options.to_ms and options.from_ms and options.to_ms <= options.from_ms then
+    check.fail("aisim.trace.to_ms = %s: must be > from_ms", check.show(options.to_ms))
+  end
+  local kind = holds_plays(paths, options)
+  if kind then return replay(options, kind, paths) end
+  if options.lanes then check.fail("aisim.trace.lanes: only a trace of plays has lanes") end
+  options.paths = paths
+  return workload.make("trace", options)
+end
+
+workload.starters.trace = function(sim, description)
+  local options = workload.prepare(sim, "trace", rawget(description, "options"))
+  sim:trace_(options.paths, options)
+end
+
+return M

@@ -1,0 +1,487 @@
+/* trace_traffic.c - one client; sessions that are not over, and the rows they wait with.
+ *
+ * A session is *idle* (its next row is not known or waits for a time) or *busy* (a turn is at the
+ * server). Invariant: rows of a session start in file order, one at a time. Units that have been
+ * read but not started stand in the queue `fresh` (concurrency and gaps only). */
+#include "sim/trace_traffic.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "sim/trace_traffic_parts.h"
+
+/* A timer for one row. */
+typedef struct due {
+    aisim_trace_client *t;
+    uint32_t row;
+} due;
+
+/* ---- sending ---- */
+
+static void submit_row(aisim_trace_client *t, const aisim_trace_pending *row, int64_t at_ns)
+{
+    aisim_content *content = aisim_sim_content(t->sim);
+    uint32_t tokens = 0;
+    aisim_node prompt = aisim_trace_prompt(t, row, &tokens);
+    uint32_t index = t->free_sent;
+    if (index != AISIM_NONE) {
+        t->free_sent = t->sent.data[index].next;
+    } else {
+        index = t->sent.len;
+        aisim_array_push(&t->sent, (aisim_trace_sent){0});
+    }
+    t->sent.data[index] =
+        (aisim_trace_sent){row->session, aisim_trace_ideal(t, row, tokens), AISIM_NONE};
+    aisim_submit submit = {.at_ns = at_ns,
+                           .content = prompt,
+                           .prompt_tokens = tokens,
+                           .output_tokens = row->output_tokens,
+                           .priority = row->priority,
+                           .client = t->client,
+                           .cookie = index,
+                           .pool = t->config.pool,
+                           .class_id = t->class_id,
+                           .phase = t->config.phase};
+    aisim_node planned = {0};
+    if (row->session != AISIM_NONE) {
+        aisim_trace_session *s = &t->sessions.data[row->session];
+        submit.session = s->number;
+        submit.turn = s->turns;
+        if (row->delta || row->has_kept) {
+            planned = aisim_content_append_private(content, prompt, row->output_tokens);
+            submit.planned = planned;
+            aisim_trace_release(t, s->context);
+            s->context = planned;
+        }
+        s->turns++;
+        s->started = s->busy = true;
+    }
+    t->issued++;
+    t->in_flight++;
+    aisim_error err = {0};
+    if (aisim_sim_submit(t->sim, &submit, NULL, &err) != AISIM_OK) {
+        aisim_trace_give_up(t, &err);
+    }
+    aisim_content_release(content, prompt.run);
+}
+
+static bool may_send(aisim_trace_client *t, int64_t at_ns)
+{
+    if (at_ns >= t->config.until_ns ||
+        (t->config.requests > 0 && t->issued >= t->config.requests)) {
+        t->over = true;
+    }
+    return !t->over;
+}
+
+/* Sends a row now; it leaves its session's queue. */
+static void send_row(aisim_trace_client *t, uint32_t index, int64_t now)
+{
+    if (!may_send(t, now)) {
+        return;
+    }
+    aisim_trace_pending row = t->rows.data[index];
+    if (row.session != AISIM_NONE) {
+        aisim_trace_session *s = &t->sessions.data[row.session];
+        s->first = row.next;
+        s->waiting = false;
+    }
+    submit_row(t, &row, now);
+    aisim_trace_drop_row(t, index);
+}
+
+static void row_due(void *context, aisim_sim *sim, int64_t t_ns)
+{
+    (void)sim;
+    due *d = context;
+    aisim_trace_client *t = d->t;
+    uint32_t row = d->row;
+    aisim_free(d);
+    send_row(t, row, t_ns);
+}
+
+static int64_t scaled(const aisim_trace_client *t, int64_t ns)
+{
+    return t->config.load == AISIM_TRACE_TIMESTAMPS && t->config.speedup != 1
+               ? (int64_t)llround((double)ns / t->config.speedup)
+               : ns;
+}
+
+static int64_t recorded(const aisim_trace_client *t, const aisim_trace_pending *row)
+{
+    int64_t after = row->arrival_ns < 0 ? 0 : row->arrival_ns - t->origin_ns;
+    return scaled(t, after > 0 ? after : 0);
+}
+
+/* The next row of an idle session: now, or at its time. */
+static void next_turn(aisim_trace_client *t, uint32_t index)
+{
+    aisim_trace_session *s = &t->sessions.data[index];
+    int64_t now = aisim_sim_now(t->sim);
+    if (s->busy || s->waiting || s->first == AISIM_NONE) {
+        return;
+    }
+    const aisim_trace_pending *row = &t->rows.data[s->first];
+    int64_t at = now;
+    if (s->turns > 0 && row->delay_ns > 0) {
+        int64_t ready = s->end_ns + scaled(t, row->delay_ns);
+        at = ready > at ? ready : at;
+    }
+    if (t->config.load == AISIM_TRACE_TIMESTAMPS && row->arrival_ns >= 0 &&
+        (s->turns == 0 || row->delay_ns < 0)) {
+        int64_t gate = recorded(t, row);
+        at = gate > at ? gate : at;
+    }
+    if (at <= now) {
+        send_row(t, s->first, now);
+        return;
+    }
+    if (at >= t->config.until_ns) {
+        return;
+    }
+    due *d = aisim_alloc(1, sizeof *d);
+    *d = (due){t, s->first};
+    s->waiting = true;
+    aisim_sim_timer(t->sim, at, AISIM_CLASS_ARRIVAL, false, row_due, d);
+}
+
+/* ---- timestamps ---- */
+
+static void pump(void *context, aisim_sim *sim, int64_t t_ns);
+
+static void start_row(aisim_trace_client *t, uint32_t index, int64_t now)
+{
+    if (t->rows.data[index].session == AISIM_NONE) {
+        send_row(t, index, now);
+    } else {
+        next_turn(t, t->rows.data[index].session);
+    }
+}
+
+/* Reads up to the first row that is not due. Rows of sessions without a time wait with theirs. */
+static void pump(void *context, aisim_sim *sim, int64_t t_ns)
+{
+    aisim_trace_client *t = context;
+    if (t->fresh.len > 0) { /* the row whose time this is */
+        uint32_t index = t->fresh.data[0];
+        t->fresh.len = 0;
+        start_row(t, index, t_ns);
+    }
+    while (!t->over) {
+        bool begins;
+        uint32_t index;
+        if (t->in_memory) {
+            index = t->sorted_at < t->sorted.len ? t->sorted.data[t->sorted_at++] : AISIM_NONE;
+        } else {
+            index = aisim_trace_read_row(t, &begins);
+        }
+        if (index == AISIM_NONE) {
+            return;
+        }
+        const aisim_trace_pending *row = &t->rows.data[index];
+        int64_t at = recorded(t, row);
+        bool own_time = row->arrival_ns >= 0 || row->session == AISIM_NONE;
+        if (own_time && at > t_ns) {
+            aisim_array_push(&t->fresh, index);
+            if (at < t->config.until_ns) {
+                aisim_sim_timer(sim, at, AISIM_CLASS_ARRIVAL, false, pump, t);
+            }
+            return;
+        }
+        start_row(t, index, t_ns);
+    }
+}
+
+typedef struct by_time {
+    int64_t arrival_ns;
+    uint32_t row;
+} by_time;
+
+static int compare_times(const void *a, const void *b)
+{
+    const by_time *x = a;
+    const by_time *y = b;
+    if (x->arrival_ns != y->arrival_ns) {
+        return x->arrival_ns < y->arrival_ns ? -1 : 1;
+    }
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* A first pass over the file: is it in order of time? If not, it is kept and sorted. */
+static aisim_status look_ahead(aisim_trace_client *t, const aisim_trace *trace, aisim_error *err)
+{
+    aisim_trace *scan = NULL;
+    aisim_status status = aisim_trace_again(trace, &scan, err);
+    int64_t last = -1;
+    bool any = false;
+    bool ordered = true;
+    bool found = true;
+    int64_t first = AISIM_NEVER;
+    while (status == AISIM_OK && found) {
+        aisim_trace_row row;
+        status = aisim_trace_next(scan, &row, &found, err);
+        if (status != AISIM_OK || !found) {
+            break;
+        }
+        any = any || row.arrival_ns >= 0;
+        int64_t at = row.arrival_ns < 0 && row.session == NULL ? 0 : row.arrival_ns;
+        if (at >= 0) {
+            ordered = ordered && at >= last;
+            last = at;
+        }
+        if (row.arrival_ns >= 0 && row.arrival_ns < first) {
+            first = row.arrival_ns;
+        }
+    }
+    aisim_trace_close(scan);
+    if (status == AISIM_OK && !any) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "the trace has no timestamps; give a load: concurrency or arrivals");
+    }
+    t->origin_ns = any ? first : 0;
+    t->in_memory = !ordered;
+    return status;
+}
+
+static void read_all(aisim_trace_client *t)
+{
+    AISIM_ARRAY(by_time) times = {0};
+    bool begins;
+    int64_t last = 0;
+    for (uint32_t i = aisim_trace_read_row(t, &begins); i != AISIM_NONE;
+         i = aisim_trace_read_row(t, &begins)) {
+        const aisim_trace_pending *row = &t->rows.data[i];
+        /* a turn without a time comes behind the row before it */
+        last = row->arrival_ns >= 0 ? row->arrival_ns : row->session == AISIM_NONE ? 0 : last;
+        aisim_array_push(&times, (by_time){last, i});
+    }
+    if (times.len > 0) {
+        qsort(times.data, times.len, sizeof *times.data, compare_times);
+    }
+    for (uint32_t i = 0; i < times.len; i++) {
+        aisim_array_push(&t->sorted, times.data[i].row);
+    }
+    aisim_array_free(&times);
+}
+
+/* ---- concurrency and gaps ---- */
+
+/* The row that begins the next unit, AISIM_NONE at the end. */
+static uint32_t next_unit(aisim_trace_client *t)
+{
+    while (t->fresh_at == t->fresh.len) {
+        bool begins;
+        uint32_t index = aisim_trace_read_row(t, &begins);
+        if (index == AISIM_NONE) {
+            return AISIM_NONE;
+        }
+        if (begins) {
+            return index;
+        }
+    }
+    uint32_t index = t->fresh.data[t->fresh_at++];
+    if (t->fresh_at == t->fresh.len) {
+        t->fresh.len = t->fresh_at = 0;
+    }
+    return index;
+}
+
+/* @return false when there is none left */
+static bool start_unit(aisim_trace_client *t)
+{
+    int64_t now = aisim_sim_now(t->sim);
+    if (!may_send(t, now) || (t->config.sessions > 0 && t->units >= t->config.sessions)) {
+        return false;
+    }
+    uint32_t index = next_unit(t);
+    if (index == AISIM_NONE) {
+        return false;
+    }
+    t->units++;
+    send_row(t, index, now);
+    return true;
+}
+
+/* Reads until the session has a row or the file ends; what else comes up waits. */
+static void read_for(aisim_trace_client *t, uint32_t s)
+{
+    while (t->sessions.data[s].first == AISIM_NONE) {
+        bool begins;
+        uint32_t index = aisim_trace_read_row(t, &begins);
+        if (index == AISIM_NONE) {
+            return;
+        }
+        if (begins) {
+            aisim_array_push(&t->fresh, index);
+        }
+    }
+}
+
+static void plan_start(aisim_trace_client *t);
+
+static void start_due(void *context, aisim_sim *sim, int64_t t_ns)
+{
+    (void)sim;
+    (void)t_ns;
+    if (start_unit(context)) {
+        plan_start(context);
+    }
+}
+
+static void plan_start(aisim_trace_client *t)
+{
+    int64_t gap_ns = 0;
+    aisim_error err = {0};
+    if (t->over) {
+        return;
+    }
+    if (!t->config.gaps.next(t->config.gaps.context, &gap_ns, &err)) {
+        if (err.code != AISIM_OK) {
+            aisim_trace_give_up(t, &err);
+        }
+        return;
+    }
+    int64_t now = aisim_sim_now(t->sim);
+    if (gap_ns < t->config.until_ns - now) {
+        aisim_sim_timer(t->sim, now + gap_ns, AISIM_CLASS_ARRIVAL, false, start_due, t);
+    }
+}
+
+/* ---- client ---- */
+
+static void end_session(aisim_trace_client *t, uint32_t index)
+{
+    aisim_trace_session *s = &t->sessions.data[index];
+    for (uint32_t i = s->first; i != AISIM_NONE;) {
+        uint32_t next = t->rows.data[i].next;
+        aisim_trace_drop_row(t, i);
+        i = next;
+    }
+    aisim_trace_release(t, s->context);
+    aisim_map_remove(&t->by_name, s->hash, 0);
+    s->context = AISIM_ROOT;
+    s->first = AISIM_NONE;
+    s->next = t->free_session;
+    t->free_session = index;
+}
+
+static void on_terminal(void *context, aisim_sim *sim, const aisim_request *request)
+{
+    aisim_trace_client *t = context;
+    aisim_trace_sent *e = &t->sent.data[request->cookie];
+    uint32_t index = e->session;
+    e->next = t->free_sent;
+    t->free_sent = (uint32_t)request->cookie;
+    t->in_flight--;
+    bool unit_over = true;
+    bool timestamps = t->config.load == AISIM_TRACE_TIMESTAMPS;
+    if (index != AISIM_NONE) {
+        aisim_trace_session *s = &t->sessions.data[index];
+        s->busy = false;
+        s->end_ns = aisim_sim_now(sim);
+        if (!timestamps) {
+            read_for(t, index);
+            s = &t->sessions.data[index];
+        }
+        unit_over = s->first == AISIM_NONE && !timestamps;
+        if (unit_over) {
+            end_session(t, index);
+        } else {
+            next_turn(t, index);
+        }
+    }
+    if (unit_over && t->config.load == AISIM_TRACE_CONCURRENCY) {
+        start_unit(t);
+    }
+}
+
+static int64_t on_ideal(void *context, const aisim_request *request)
+{
+    const aisim_trace_client *t = context;
+    return t->sent.data[request->cookie].ideal;
+}
+
+static void on_start(void *context, aisim_sim *sim)
+{
+    aisim_trace_client *t = context;
+    int64_t now = aisim_sim_now(sim);
+    if (t->config.load == AISIM_TRACE_TIMESTAMPS) {
+        if (t->in_memory) {
+            read_all(t);
+        }
+        pump(t, sim, now);
+    } else if (t->config.load == AISIM_TRACE_CONCURRENCY) {
+        for (uint32_t i = 0; i < t->config.concurrency && start_unit(t); i++) {
+        }
+    } else {
+        plan_start(t);
+    }
+}
+
+static void on_free(void *context)
+{
+    aisim_trace_client *t = context;
+    for (uint32_t i = 0; i < t->sessions.len; i++) {
+        aisim_trace_release(t, t->sessions.data[i].context);
+    }
+    aisim_content_release(aisim_sim_content(t->sim), t->space.run);
+    for (uint32_t i = 0; i < t->rows.len; i++) {
+        aisim_free(t->rows.data[i].ids);
+    }
+    if (t->config.gaps.free != NULL) {
+        t->config.gaps.free(t->config.gaps.context);
+    }
+    aisim_trace_close(t->trace);
+    aisim_reuse_free(t->ideal);
+    aisim_array_free(&t->rows);
+    aisim_array_free(&t->sessions);
+    aisim_array_free(&t->sent);
+    aisim_array_free(&t->fresh);
+    aisim_array_free(&t->sorted);
+    aisim_map_free(&t->by_name);
+    aisim_free(t);
+}
+
+aisim_status aisim_trace_traffic(aisim_sim *sim, aisim_trace *trace,
+                                 const aisim_trace_traffic_config *config, aisim_error *err)
+{
+    if (aisim_trace_is_graph(trace)) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "a graph of requests is replayed as plays, not as rows");
+    }
+    aisim_trace_client *t = aisim_alloc_zero(1, sizeof *t);
+    t->sim = sim;
+    t->config = *config;
+    t->free_row = t->free_session = t->free_sent = AISIM_NONE;
+    t->next_number = 1;
+    if (t->config.until_ns == 0) {
+        t->config.until_ns = AISIM_NEVER;
+    }
+    aisim_status status = AISIM_OK;
+    if (config->load == AISIM_TRACE_TIMESTAMPS) {
+        status = config->speedup > 0 && isfinite(config->speedup)
+                     ? look_ahead(t, trace, err)
+                     : aisim_fail(err, AISIM_ERANGE, "speedup = %g: must be > 0", config->speedup);
+    } else if (config->load == AISIM_TRACE_CONCURRENCY && config->concurrency < 1) {
+        status = aisim_fail(err, AISIM_ERANGE, "concurrency = 0: must be >= 1");
+    }
+    if (status != AISIM_OK) {
+        aisim_free(t);
+        return status;
+    }
+    t->trace = trace;
+    t->space = aisim_content_namespace(aisim_sim_content(sim), aisim_trace_space(trace));
+    t->class_id = aisim_sim_class(sim, config->class_name == NULL ? "" : config->class_name);
+    aisim_reuse_config ideal = {
+        .block_size = aisim_sim_block_size(sim, config->pool), .servers = 1, .full_only = true};
+    t->ideal = aisim_reuse_new(&ideal);
+    aisim_client client = {.context = t,
+                           .start = on_start,
+                           .terminal = on_terminal,
+                           .free = on_free,
+                           .ideal = on_ideal};
+    t->client = aisim_sim_client_add(sim, &client);
+    return AISIM_OK;
+}

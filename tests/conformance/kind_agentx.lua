@@ -1,0 +1,50 @@
+--- agentx_replay.json: what the AgentX client did on the stub server (agentx_driver.c).
+local context <const> = ...
+local cjson = require "cjson"
+local support = require "support"
+
+local KNOWN <const> = support.set [[dispatch phases counts observation shifts plays shared_blocks edges failed refused
+  error_mentions]]
+local EXACT <const> = { "failed", "dispatch", "phases", "shifts", "plays", "counts", "observation", "shared_blocks" }
+
+local function as_set(list)
+  local keyed = {}
+  for i, row in ipairs(list) do
+    keyed[i] = cjson.encode { row[1], row[2], row[3], row[4] + 0.0, row[5] }
+  end
+  table.sort(keyed)
+  return keyed
+end
+
+local function refusal(expect, got)
+  if not got.refused then return "expected a refusal" end
+  for _, word in ipairs(expect.error_mentions or {}) do
+    if not got.error:find(word, 1, true) then
+      return ("the message does not mention '%s': %s"):format(word, got.error)
+    end
+  end
+end
+
+local function compare(expect, got)
+  if expect.refused then return refusal(expect, got) end
+  if got.refused then return "refused: " .. got.error end
+  for _, key in ipairs(EXACT) do
+    local difference = expect[key] ~= nil and support.difference(expect[key], got[key], key)
+    if difference then return difference end
+  end
+  for id, edges in pairs(expect.edges or {}) do
+    local difference = support.difference(as_set(edges), as_set(got.edges[id] or {}), "edges " .. id)
+    if difference then return difference end
+  end
+end
+
+return function(vector)
+  local unknown = support.unknown(vector.expect, KNOWN, "expected key")
+  if unknown then return false, unknown, "function" end
+  local path = support.json_file { vectors = { vector } }
+  local lines, trouble = support.json_lines(context.tools .. "/agentx_driver " .. support.quote(path))
+  os.remove(path)
+  local difference = not lines and trouble or not lines[1] and "the driver printed nothing"
+    or compare(vector.expect, lines[1])
+  return difference == nil, difference, "function"
+end

@@ -1,0 +1,30 @@
+--- h200_*.csv: the tool of the timing room over the whole file (timing_check.c); its limits are those of
+--- spec/timing.md §12.
+local support = require "support"
+
+local M = { by = { default = "function" } }
+
+--- Runs the tool on the folder of the file; its last line counts rows.
+local function check(context, report, name, mode, extra)
+  local folder = context.path:match "^(.*)/[^/]*$" or "."
+  local pipe = assert(io.popen(("%s/timing_check %s %s %s 2>&1"):format(context.tools, mode, support.quote(folder), extra)))
+  local last = ""
+  for line in pipe:lines() do last = line end
+  local ok = pipe:close() and last:find "^%d+ passed, 0 failed" ~= nil
+  report(name, ok, not ok and last or nil)
+end
+
+function M.file(_, context, report)
+  local name = context.path:match "[^/]*$"
+  if name:find "capacity" then
+    check(context, report, "capacity", "capacity", "")
+  elseif name:find "latency" then
+    local root = context.here .. "/../.."
+    check(context, report, "calibration", "passes", "calibration " .. support.quote(root .. "/lua/aisim/hardware/h200_sxm.calib"))
+    check(context, report, "tables", "passes", "tables " .. support.quote(context.data .. "/h200"))
+  else
+    report(name, false, "no tool prints operation lists")
+  end
+end
+
+return M

@@ -1,0 +1,65 @@
+/* functions.c - Lua module aisim_functions: the product's pure functions, for the vectors that give
+ * numbers and want numbers. Nothing is computed here. A function that the product does not have is
+ * missing, and the vectors that need it fail. */
+#include <lauxlib.h>
+#include <lua.h>
+
+#include "functions.h"
+#include "kv/block_pool.h"
+#include "sched/queue.h"
+#include "sched/split.h"
+
+/* state_blocks(bytes_per_request, bytes_per_token, block_size) -> k */
+static int l_state_blocks(lua_State *L)
+{
+    lua_pushinteger(L, aisim_state_block_count(luaL_checknumber(L, 1), luaL_checknumber(L, 2),
+                                               (uint32_t)luaL_checkinteger(L, 3)));
+    return 1;
+}
+
+/* length_stats{length, …} -> count, sum, variance (E-F1) */
+static int l_length_stats(lua_State *L)
+{
+    aisim_length_stats stats = {0};
+    luaL_checktype(L, 1, LUA_TTABLE);
+    for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, 1); i++) {
+        lua_geti(L, 1, i);
+        aisim_length_add(&stats, (uint64_t)luaL_checkinteger(L, -1));
+        lua_pop(L, 1);
+    }
+    lua_pushinteger(L, (lua_Integer)stats.count);
+    lua_pushinteger(L, (lua_Integer)stats.sum);
+    lua_pushnumber(L, aisim_length_variance(&stats));
+    return 3;
+}
+
+/* lease_owned(block_size, watermark, opaque) -> blocks (E-K4) */
+static int l_lease_owned(lua_State *L)
+{
+    aisim_block_pool pool = {.block_size = (uint32_t)luaL_checkinteger(L, 1)};
+    aisim_lease lease = {.allocated = (uint32_t)luaL_checkinteger(L, 2),
+                         .opaque = (uint32_t)luaL_checkinteger(L, 3)};
+    luaL_argcheck(L, pool.block_size > 0, 1, "block size");
+    lua_pushinteger(L, (lua_Integer)aisim_lease_owned(&pool, &lease));
+    return 1;
+}
+
+static const luaL_Reg functions[] = {
+    {"state_blocks", l_state_blocks},
+    {"length_stats", l_length_stats},
+    {"rates_from_mean", functions_rates_from_mean},
+    {"resolved_rates", functions_resolved_rates},
+    {"lease_owned", l_lease_owned},
+    {NULL, NULL},
+};
+
+#if defined(__GNUC__)
+__attribute__((visibility("default")))
+#endif
+int luaopen_aisim_functions(lua_State *L);
+
+int luaopen_aisim_functions(lua_State *L)
+{
+    luaL_newlib(L, functions);
+    return 1;
+}

@@ -1,0 +1,101 @@
+--- What the drivers of conformance vectors share.
+local cjson = require "cjson"
+
+local M = {}
+
+--- The driver table of a file of tests/twin on a backend (aisim_engine or aisim_twin).
+function M.drivers(context, file, backend)
+  return assert(loadfile(("%s/%s.lua"):format(context.twin_dir, file)))(backend)
+end
+
+--- Turns a driver of tests/twin (returns difference, reason to skip) into one of ours.
+function M.adapt(driver)
+  return function(vector)
+    local difference, skip = driver(vector)
+    if skip then return false, skip end -- what cannot be driven does not conform
+    return difference == nil, difference
+  end
+end
+
+--- First key of the table that is not in the set, as a difference.
+function M.unknown(table_, known, what)
+  for key in pairs(table_ or {}) do
+    if not known[key] then return ("unknown %s '%s'"):format(what, tostring(key)) end
+  end
+end
+
+function M.set(text)
+  local set = {}
+  for word in text:gmatch "%S+" do set[word] = true end
+  return set
+end
+
+function M.close(have, want, tolerance)
+  return type(have) == "number" and math.abs(have - want) <= tolerance
+end
+
+local function show(value)
+  if type(value) ~= "table" then return tostring(value) end
+  return cjson.encode(value)
+end
+
+--- First difference of what is expected, or nil: objects on the expected keys, lists exactly, times
+--- within 1e-6 ms, rates within 1e-9 of their value.
+function M.difference(expected, found, path)
+  if type(expected) == "number" and type(found) == "number" then
+    local bound = path:find("rps", 1, true) and 1e-9 * math.abs(expected) or 1.001e-6
+    if math.abs(expected - found) <= bound then return nil end
+  elseif type(expected) == "table" and type(found) == "table" then
+    if #expected ~= #found then
+      return ("%s: want %d entries, have %d"):format(path, #expected, #found)
+    end
+    local keys = {}
+    for key in pairs(expected) do keys[#keys + 1] = key end
+    table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+    if type(keys[1]) == "number" then table.sort(keys) end
+    for _, key in ipairs(keys) do
+      local where = M.difference(expected[key], found[key], path .. "." .. tostring(key))
+      if where then return where end
+    end
+    return nil
+  elseif expected == found then
+    return nil
+  end
+  return ("%s: want %s, have %s"):format(path, show(expected), show(found))
+end
+
+function M.quote(text)
+  return "'" .. text:gsub("'", "'\\''") .. "'"
+end
+
+--- Runs a command and decodes its JSON lines. @return the list, or nil and what it printed
+function M.json_lines(command)
+  local pipe = assert(io.popen(command .. " 2>&1", "r"))
+  local list, other = {}, {}
+  for line in pipe:lines() do
+    local fine, value = pcall(cjson.decode, line)
+    if fine then
+      list[#list + 1] = value
+    else
+      other[#other + 1] = line
+    end
+  end
+  if not pipe:close() or #other > 0 then return nil, table.concat(other, "\n") end
+  return list
+end
+
+--- The value as a JSON file for a tool; the caller removes it.
+function M.json_file(value)
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write(cjson.encode(value))
+  file:close()
+  return path
+end
+
+--- A driver for what the product has no function for.
+function M.missing(what)
+  return function() return false, "the product has no function for it: " .. what end
+end
+
+return M
