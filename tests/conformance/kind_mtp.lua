@@ -8,9 +8,12 @@ local support = require "support"
 local M = { by = { default = "function", mtp_native_trace = "engine", mtp_burst_trace = "engine",
   prefix_recompute = "engine", admission = "engine", anchor = "engine" } }
 
-for kind, driver in pairs(support.drivers(context, "drive_mtp", engine)) do M[kind] = support.adapt(driver) end
+for kind, driver in pairs(support.drivers(context, "drive_mtp", engine)) do
+  M[kind] = support.adapt(driver)
+end
 
-local ACCEPT <const> = support.set "accepted_including_base accepted_drafts mean_including_base tolerance first_uniforms"
+local ACCEPT <const> = support.set [[accepted_including_base accepted_drafts mean_including_base
+  tolerance first_uniforms]]
 local drive_accept <const> = M.mtp_accept
 
 --- The uniforms behind the first draws: a position is accepted exactly when its uniform is below the rate.
@@ -181,7 +184,17 @@ function M.lease(vector)
   return true
 end
 
-M.mtp_lookahead = support.missing "width of a verification"
+function M.mtp_lookahead(vector)
+  for key in pairs(vector.expect) do
+    if key ~= "lookahead_tokens" then return false, "unknown expected key " .. key end
+  end
+  for i, r in ipairs(vector.requests) do
+    local want = vector.expect.lookahead_tokens[i]
+    local have = functions.burst_width(r.verify_width, r.max_drafts, r.remaining)
+    if have ~= want then return false, ("lookahead_tokens[%d]: want %s, have %s"):format(i, want, have) end
+  end
+  return true
+end
 
 -- ---- anchor, refusals -----------------------------------------------------------------------------
 

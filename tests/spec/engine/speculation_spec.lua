@@ -260,7 +260,9 @@ describe("burst speculation", function()
   end)
 
   it("E-M2 tokens of one verification share the time of the pass end", function()
-    local sim = api.cluster(1, { speculation = { mode = "burst", params = { depth = 2 }, acceptance_rates = { 1, 1 } } })
+    local sim = api.cluster(1, {
+      speculation = { mode = "burst", params = { depth = 2 }, acceptance_rates = { 1, 1 } },
+    })
     local seen = {}
     sim:on("request.tokens", function(t, id, _, n) seen[#seen + 1] = { t, id, n } end)
     sim:submit { prompt_tokens = 8, output_tokens = 3 }
