@@ -213,7 +213,9 @@ end
 ---@param list table[]   { { id =, requests = { { input_tokens =, output_tokens =, start_ms =, after = {…} }, … } }, … }
 ---@return aisim.Plays
 function M.build(list)
-  if type(list) ~= "table" or #list == 0 then check.fail("aisim.plays_of: list of plays expected, got %s", type(list)) end
+  if type(list) ~= "table" or #list == 0 then
+    check.fail("aisim.plays_of: list of plays expected, got %s", type(list))
+  end
   local builder = core.play_builder()
   for i, play in ipairs(list) do
     if type(play) ~= "table" then check.fail("aisim.plays_of[%d]: play expected, got %s", i, type(play)) end
