@@ -48,6 +48,16 @@ typedef enum {
 } aisim_speculation_mode; /* R13 */
 typedef enum { AISIM_STREAM_PER_REQUEST, AISIM_STREAM_WORKER } aisim_draw_stream;
 typedef enum {
+    AISIM_HOST_NONE,
+    AISIM_HOST_RANK_LOCAL,    /* every rank its own pool */
+    AISIM_HOST_CLUSTER_SHARED /* one pool for the deployment */
+} aisim_host_scope;
+typedef enum {
+    AISIM_TIE_DEEPEST_FIRST,
+    AISIM_TIE_KEY_ASC,
+    AISIM_TIE_LISTED
+} aisim_tie_break; /* R18 */
+typedef enum {
     AISIM_CAPACITY_DEFAULT,
     AISIM_CAPACITY_FIXED,
     AISIM_CAPACITY_BYTES
@@ -90,6 +100,23 @@ typedef struct aisim_kv_config {
     aisim_same_pass_hit same_pass_hit; /**< R12, ignore */
 } aisim_kv_config;
 
+enum { AISIM_LAYOUT_ID_SIZE = 64 };
+
+/** kv_cache.host_offload.* (spec/offload.md §2). Bandwidths in decimal GB/s, 0 = unlimited. */
+typedef struct aisim_host_config {
+    aisim_host_scope scope;                  /**< none */
+    uint64_t blocks;                         /**< of the rank's pool, or of the shared one; >= 1 */
+    double d2h_gbps, h2d_gbps;               /**< of the rank, 32 */
+    double shared_d2h_gbps, shared_h2d_gbps; /**< of the shared pool, 80 */
+    double latency_ms;                       /**< to the first byte, 0 */
+    char layout_id[AISIM_LAYOUT_ID_SIZE];    /**< shared: what participants must agree on */
+    bool touch_prompt_on_lookup;             /**< true; false = only the matched run */
+    bool touch_prompt_on_store;              /**< true */
+    bool drop_applies_to_loads;              /**< true: mtp_drop_applies_to_host_run */
+    aisim_tie_break tie_break;               /**< R18, deepest_first */
+    bool refresh_on_load;                    /**< R19, true */
+} aisim_host_config;
+
 /** speculation.* (spec/mtp.md §1). */
 typedef struct aisim_speculation_config {
     aisim_speculation_mode mode;               /**< none */
@@ -108,6 +135,7 @@ typedef struct aisim_rank_config {
     aisim_scheduler_config scheduler;
     aisim_kv_config kv;
     aisim_speculation_config speculation;
+    aisim_host_config host;
     uint32_t group_ranks; /**< ranks of its worker (attention_data), 1 */
 } aisim_rank_config;
 

@@ -152,7 +152,11 @@ typedef struct aisim_event {
             aisim_transfer kind;
             uint32_t src, dst; /**< global workers from 0 (offload, restore: the same twice) */
             uint64_t bytes;
-            int64_t begin_ns; /**< transfer.end: when the transfer started */
+            int64_t begin_ns;    /**< transfer.end: when the transfer started */
+            int64_t end_ns;      /**< when it ends or ended, perhaps inside a pass; AISIM_NEVER
+                                      (INT64_MAX) = not known yet */
+            uint64_t blocks;     /**< offload, restore */
+            uint32_t request_id; /**< also of a request that has ended (request NULL) */
         } transfer;
         struct {
             uint32_t drafted, accepted; /**< VERIFY: one verification of request, before trimming */

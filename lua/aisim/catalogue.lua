@@ -65,34 +65,13 @@ local function by_alias(kind, alias, names)
   end
 end
 
--- Fields of a Hugging Face config.json and ours.
-local HF <const> = {
-  layers = "num_hidden_layers", hidden = "hidden_size", intermediate = "intermediate_size",
-  heads = "num_attention_heads", kv_heads = "num_key_value_heads", head_size = "head_dim",
-  vocabulary = "vocab_size", context_length = "max_position_embeddings",
-}
-local HF_ARCHITECTURES <const> = { LlamaForCausalLM = "dense", Qwen2ForCausalLM = "dense", Qwen3ForCausalLM = "dense",
-  MistralForCausalLM = "dense" }
-
-local function from_config_json(path, config)
-  local class = type(config.architectures) == "table" and config.architectures[1] or "?"
-  local architecture = HF_ARCHITECTURES[class]
-  if not architecture then check.fail("%s: known, not modelled: architecture '%s'", path, tostring(class)) end
-  local out = { name = path:match("([^/]+)/[^/]*$") or path, architecture = architecture,
-    qk_norm = class == "Qwen3ForCausalLM" or nil }
-  for ours, theirs in pairs(HF) do out[ours] = config[theirs] end
-  out.kv_heads = out.kv_heads or out.heads
-  out.head_size = out.head_size or (out.hidden and out.heads and out.hidden // out.heads)
-  return out
-end
-
 local function from_file(path)
   local file <close> = io.open(path, "rb") or check.fail("model: cannot open %s", path)
   local text = file:read("a")
   if path:find("%.json$") then
     local ok, config = pcall(require("cjson").decode, text)
     if not ok then check.fail("%s: %s", path, tostring(config)) end
-    return config.architectures and from_config_json(path, config) or config
+    return config.architectures and require("aisim.config_json").read(path, config) or config
   end
   if path:find("%.ya?ml$") then return core.yaml(path) end
   local chunk, message = load(text, "@" .. path, "t", {})

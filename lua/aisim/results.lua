@@ -225,7 +225,8 @@ end
 function lazy.timing(self)
   local pool = self.sim:pools_()[1]
   local share = guessed(self)
-  return pool and ("timing: %s%s"):format(pool.timing, share and (" (%.1f %% roofline)"):format(100 * share) or "") or ""
+  local guess = share and (" (%.1f %% roofline)"):format(100 * share) or ""
+  return pool and ("timing: %s%s"):format(pool.timing, guess) or ""
 end
 
 function lazy.notes(self)

@@ -20,6 +20,14 @@ void aisim_rank_config_default(aisim_rank_config *config)
                       .preempting_pass_limit = 10000},
         .kv = {.block_size = 64, .prefix_caching = true},
         .speculation = {.seed = 42, .drop_matched_block = true},
+        .host = {.d2h_gbps = 32.0,
+                 .h2d_gbps = 32.0,
+                 .shared_d2h_gbps = 80.0,
+                 .shared_h2d_gbps = 80.0,
+                 .touch_prompt_on_lookup = true,
+                 .touch_prompt_on_store = true,
+                 .drop_applies_to_loads = true,
+                 .refresh_on_load = true},
         .group_ranks = 1,
     }; /* every enumeration's default is its first member */
 }
@@ -62,6 +70,8 @@ static aisim_status check_enums(const aisim_rank_config *c, aisim_error *err)
         {"kv_cache.state_cache.same_pass_hit", c->kv.same_pass_hit, 2},
         {"speculation.mode", c->speculation.mode, 3},
         {"speculation.stream", c->speculation.stream, 2},
+        {"kv_cache.host_offload.scope", c->host.scope, 3},
+        {"kv_cache.host_offload.lru_tie_break", c->host.tie_break, 3},
     };
     aisim_status status = AISIM_OK;
     for (unsigned i = 0; i < sizeof rows / sizeof *rows && status == AISIM_OK; i++) {
@@ -183,6 +193,44 @@ static aisim_status check_speculation(const aisim_rank_config *c, aisim_error *e
     return AISIM_OK;
 }
 
+/* spec/offload.md §2 */
+static aisim_status check_host(const aisim_rank_config *c, aisim_error *err)
+{
+    const aisim_host_config *h = &c->host;
+    const struct {
+        const char *key;
+        double value;
+    } rows[] = {{"d2h_bandwidth_gbps", h->d2h_gbps},
+                {"h2d_bandwidth_gbps", h->h2d_gbps},
+                {"shared_d2h_bandwidth_gbps", h->shared_d2h_gbps},
+                {"shared_h2d_bandwidth_gbps", h->shared_h2d_gbps},
+                {"latency_to_first_byte_ms", h->latency_ms}};
+    if (h->scope == AISIM_HOST_NONE) {
+        return AISIM_OK;
+    }
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!(rows[i].value >= 0.0) || isinf(rows[i].value)) {
+            return aisim_fail(err, AISIM_ERANGE,
+                              "kv_cache.host_offload.%s = %g: must be finite and >= 0", rows[i].key,
+                              rows[i].value);
+        }
+    }
+    if (!c->kv.prefix_caching || c->kv.state_mode != AISIM_STATE_NONE) {
+        return aisim_fail(err, AISIM_EINVAL, "kv_cache.host_offload: %s",
+                          c->kv.prefix_caching ? "cannot be combined with state_cache"
+                                               : "needs prefix_caching = true");
+    }
+    if (!(c->kv.bytes_per_token > 0.0)) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "kv_cache.host_offload: needs kv_cache.bytes_per_token");
+    }
+    if (c->scheduler.overlap != AISIM_OVERLAP_NONE) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "kv_cache.host_offload: needs scheduler.overlap = 'none'");
+    }
+    return at_least("kv_cache.host_offload.num_host_blocks", h->blocks, 1, err);
+}
+
 aisim_status aisim_rank_config_check(const aisim_rank_config *config, aisim_error *err)
 {
     aisim_status status = check_enums(config, err);
@@ -197,6 +245,9 @@ aisim_status aisim_rank_config_check(const aisim_rank_config *config, aisim_erro
     }
     if (status == AISIM_OK) {
         status = check_speculation(config, err);
+    }
+    if (status == AISIM_OK) {
+        status = check_host(config, err);
     }
     return status;
 }

@@ -44,7 +44,7 @@ static bool defers(const aisim_worker *worker, const aisim_rank *rank)
 static void show_begin(const aisim_rank *rank, const aisim_observers *observers, int64_t t_ns)
 {
     aisim_event event = {.type = AISIM_EV_PASS_BEGIN, .rank = rank->index, .t_ns = t_ns};
-    event.u.pass_begin.waiting = rank->waiting.slots.len;
+    event.u.pass_begin.waiting = rank->waiting.slots.len + rank->offload.queue.len;
     event.u.pass_begin.running = rank->running.len;
     event.u.pass_begin.free_blocks = rank->pool.blocks - aisim_block_pool_active(&rank->pool);
     event.u.pass_begin.pass = rank->pass;
@@ -129,8 +129,9 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
         const aisim_batch *batch = aisim_rank_batch(rank, planned);
         if (batch->plan.len + batch->cruised > 0) { /* a pass that only rejects takes no time */
             int64_t duration_ns = price(worker, rank, batch);
+            int64_t start_ns = aisim_offload_start(rank, t_ns); /* E-O4 */
             worker->price_failed |= duration_ns == AISIM_TIMING_FAILED;
-            *end_ns = t_ns + duration_ns > *end_ns ? t_ns + duration_ns : *end_ns;
+            *end_ns = start_ns + duration_ns > *end_ns ? start_ns + duration_ns : *end_ns;
         }
     }
     worker->in_flight = any;
@@ -151,7 +152,8 @@ void aisim_worker_end(aisim_worker *worker, int64_t end_ns)
         if (rank->in_flight > 0) {
             aisim_rank_complete(rank, rank->current, end_ns, NULL, 0);
         }
-        drained = drained && rank->running.len == 0 && rank->waiting.slots.len == 0;
+        drained = drained && rank->running.len == 0 && rank->waiting.slots.len == 0 &&
+                  rank->offload.queue.len == 0;
     }
     if (drained) {
         worker->wave_step = 0;

@@ -89,9 +89,11 @@ endforeach()
 
 # The house.
 aisim_test(NAME house.luacheck LABEL house COMMAND sh tests/house/luacheck.sh)
-foreach(name layers headers files rules)
+foreach(name layers headers files)
   aisim_test(NAME house.${name} LABEL house COMMAND lua5.4 tests/house/${name}.lua)
 endforeach()
+aisim_test(NAME house.rules LABEL house
+  COMMAND ${CMAKE_COMMAND} -E env AISIM_RULES=strict lua5.4 tests/house/rules.lua)
 aisim_test(NAME install LABEL install COMMAND sh tests/house/install.sh ${CMAKE_COMMAND})
 
 # Command line: transcripts tests/cli/*.txt (format: tests/house/transcripts.lua).

@@ -40,7 +40,7 @@ const char *aisim_word(const aisim_value *tree, const char *path)
 
 /* Position of the word in "a|b|c": enumerations are declared in the order of the table. A key that
  * does not apply is absent and means the first. */
-static unsigned member(const aisim_value *tree, const char *path, const char *words)
+unsigned aisim_member(const aisim_value *tree, const char *path, const char *words)
 {
     const aisim_value *value = aisim_value_find(tree, path);
     if (value == NULL) {
@@ -99,18 +99,18 @@ static void fill_scheduler(const aisim_value *engine, const aisim_config_facts *
                               ? facts->context_length
                               : (uint64_t)aisim_value_as_integer(context);
     out->chunked_prefill = truth(s, "chunked_prefill");
-    out->policy = (aisim_policy)member(s, "policy", "fcfs|priority");
-    out->preemption = (aisim_preemption)member(s, "preemption", "lifo|fifo");
+    out->policy = (aisim_policy)aisim_member(s, "policy", "fcfs|priority");
+    out->preemption = (aisim_preemption)aisim_member(s, "preemption", "lifo|fifo");
     out->prefill_schedule_interval = small(s, "prefill_schedule_interval");
     out->long_prefill_token_threshold = small(s, "long_prefill_token_threshold");     /* R4 */
     out->watermark = aisim_value_as_real(aisim_value_get(s, "watermark"));            /* R3 */
-    out->never_fits = (aisim_never_fits)member(s, "never_fits", "reject|wait");       /* R1 */
+    out->never_fits = (aisim_never_fits)aisim_member(s, "never_fits", "reject|wait"); /* R1 */
     out->reserve_full_prompt = truth(s, "reserve_full_prompt");                       /* R2 */
     out->admit_at_zero_budget = truth(s, "admit_at_zero_budget") &&                   /* R5 */
                                 aisim_given(engine, "kv_cache.host_offload") == NULL; /* forced */
     out->self_preemption =
-        (aisim_self_preemption)member(s, "self_preemption", "continue|end_pass"); /* R6 */
-    out->overlap = (aisim_overlap)member(s, "overlap", "none|pipelined|async");   /* R7 */
+        (aisim_self_preemption)aisim_member(s, "self_preemption", "continue|end_pass"); /* R6 */
+    out->overlap = (aisim_overlap)aisim_member(s, "overlap", "none|pipelined|async");   /* R7 */
 }
 
 /* ---- KV cache -------------------------------------------------------------------------------- */
@@ -179,10 +179,11 @@ static aisim_status fill_state_cache(const aisim_value *engine, const aisim_conf
     if (s == NULL) {
         return AISIM_OK;
     }
-    out->state_mode = (aisim_state_mode)(1 + member(s, "mode", "aligned|latest"));
-    out->align_split = (aisim_align_split)member(s, "align_split", "fixed|legacy|upstream");
-    out->checkpoints = (aisim_checkpoints)member(s, "checkpoints", "prompt_boundary|chunk_end");
-    out->same_pass_hit = (aisim_same_pass_hit)member(s, "same_pass_hit", "ignore|wait");
+    out->state_mode = (aisim_state_mode)(1 + aisim_member(s, "mode", "aligned|latest"));
+    out->align_split = (aisim_align_split)aisim_member(s, "align_split", "fixed|legacy|upstream");
+    out->checkpoints =
+        (aisim_checkpoints)aisim_member(s, "checkpoints", "prompt_boundary|chunk_end");
+    out->same_pass_hit = (aisim_same_pass_hit)aisim_member(s, "same_pass_hit", "ignore|wait");
     out->state_bytes = aisim_number_or_auto(s, "bytes_per_request");
     if (out->state_bytes == 0.0) {
         out->state_bytes = facts->state_bytes;
@@ -218,7 +219,7 @@ static aisim_status fill_kv(const aisim_value *engine, const aisim_config_facts 
     out->kv.prefix_caching = truth(kv, "prefix_caching");
     out->kv.prefix_match_unit = unit == NULL ? 0 : (uint32_t)aisim_value_as_integer(unit);
     out->kv.unkeyed_release =
-        (aisim_unkeyed_release)member(kv, "unkeyed_release", "front|back"); /* R8 */
+        (aisim_unkeyed_release)aisim_member(kv, "unkeyed_release", "front|back"); /* R8 */
     out->kv.bytes_per_token = aisim_number_or_auto(kv, "bytes_per_token");
     if (out->kv.bytes_per_token == 0.0) {
         out->kv.bytes_per_token = facts->bytes_per_token;
@@ -275,7 +276,7 @@ static aisim_status fill(const aisim_value *engine, const aisim_config_facts *fa
         status = aisim_fill_speculation(engine, &out->speculation, err);
     }
     if (status == AISIM_OK) {
-        status = aisim_check_host_offload(engine, out, err);
+        status = aisim_fill_host_offload(engine, facts->model, out, err);
     }
     if (status == AISIM_OK) {
         status = aisim_check_effect(engine, out, err);

@@ -2,6 +2,7 @@
 #include "config/resolve_parts.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "config/number.h"
@@ -174,8 +175,54 @@ static aisim_status check_host_times(const aisim_value *engine, double pool_byte
     return AISIM_OK;
 }
 
-aisim_status aisim_check_host_offload(const aisim_value *engine, const aisim_rank_config *rank,
-                                      aisim_error *err)
+/* A switch of §10: as given, or as the connector has it. */
+static bool follows(const aisim_value *host, const char *key, const char *yes, bool connector)
+{
+    const char *word = aisim_word(host, key);
+    return strcmp(word, "connector") == 0 ? connector : strcmp(word, yes) == 0;
+}
+
+/* Participants of a shared pool must agree on it (§2): as given, or what shapes a block. */
+static void fill_layout(const aisim_value *engine, const aisim_value *host, const char *model,
+                        aisim_rank_config *rank)
+{
+    const aisim_value *given = aisim_given(host, "kv_layout_id");
+    if (given != NULL) {
+        snprintf(rank->host.layout_id, sizeof rank->host.layout_id, "%s",
+                 aisim_value_as_text(given));
+        return;
+    }
+    snprintf(rank->host.layout_id, sizeof rank->host.layout_id, "%.30s/tp%.0f",
+             model != NULL ? model : "model",
+             aisim_value_as_real(aisim_value_find(engine, "parallelism.tensor")));
+}
+
+static void fill_host(const aisim_value *engine, const aisim_value *host, const char *model,
+                      aisim_rank_config *rank)
+{
+    aisim_host_config *out = &rank->host;
+    bool v0_24 = strcmp(aisim_word(host, "connector"), "offloading_v0_24") == 0;
+    bool shared = strcmp(aisim_word(host, "scope"), "cluster_shared") == 0;
+    out->scope = shared ? AISIM_HOST_CLUSTER_SHARED : AISIM_HOST_RANK_LOCAL;
+    out->blocks = (uint64_t)aisim_value_as_integer(aisim_value_get(host, "num_host_blocks"));
+    out->d2h_gbps = aisim_number_or_auto(host, "d2h_bandwidth_gbps");
+    out->h2d_gbps = aisim_number_or_auto(host, "h2d_bandwidth_gbps");
+    out->latency_ms = aisim_number_or_auto(host, "latency_to_first_byte_ms");
+    if (shared) {
+        out->shared_d2h_gbps = aisim_number_or_auto(host, "shared_d2h_bandwidth_gbps");
+        out->shared_h2d_gbps = aisim_number_or_auto(host, "shared_h2d_bandwidth_gbps");
+        fill_layout(engine, host, model, rank);
+    }
+    out->touch_prompt_on_lookup = follows(host, "touch_on_lookup", "prompt", v0_24);
+    out->touch_prompt_on_store = follows(host, "touch_on_store", "prompt", v0_24);
+    out->drop_applies_to_loads = follows(host, "mtp_drop_applies_to_host_run", "true", v0_24);
+    out->tie_break =
+        (aisim_tie_break)aisim_member(host, "lru_tie_break", "deepest_first|key_asc|listed");
+    out->refresh_on_load = aisim_value_as_bool(aisim_value_get(host, "refresh_on_load"));
+}
+
+aisim_status aisim_fill_host_offload(const aisim_value *engine, const char *model,
+                                     aisim_rank_config *rank, aisim_error *err)
 {
     static const char path[] = "kv_cache.host_offload";
     const aisim_value *host = aisim_given(engine, path);
@@ -188,7 +235,9 @@ aisim_status aisim_check_host_offload(const aisim_value *engine, const aisim_ran
     }
     if (rank->kv.state_mode != AISIM_STATE_NONE) {
         return aisim_fail_path(err, engine, path, AISIM_EINVAL,
-                               "%s: cannot be combined with state_cache", path);
+                               "%s: cannot be combined with state_cache: leave one of them out; a "
+                               "recurrent state is not stored on host",
+                               path);
     }
     if (rank->kv.bytes_per_token <= 0.0) {
         return aisim_fail_path(err, engine, path, AISIM_EINVAL,
@@ -202,6 +251,7 @@ aisim_status aisim_check_host_offload(const aisim_value *engine, const aisim_ran
                                "kv_cache.host_offload.num_host_blocks = %.0f: more than 2^63 bytes",
                                blocks);
     }
+    fill_host(engine, host, model, rank);
     return check_host_times(engine, bytes, err);
 }
 

@@ -16,9 +16,12 @@ double aisim_number_or_auto(const aisim_value *tree, const char *path);
 /** speculation or its old form nextn (mtp.md §1, §10). */
 aisim_status aisim_fill_speculation(const aisim_value *engine, aisim_speculation_config *out,
                                     aisim_error *err);
-/** Refusals of offload.md §2 and mtp.md §10 that concern one pool. */
-aisim_status aisim_check_host_offload(const aisim_value *engine, const aisim_rank_config *rank,
-                                      aisim_error *err);
+/** kv_cache.host_offload into rank->host; refusals of offload.md §2 and mtp.md §10 that concern one
+ *  pool. The rest of the rank is filled. @param model  part of a derived layout id, NULL = none */
+aisim_status aisim_fill_host_offload(const aisim_value *engine, const char *model,
+                                     aisim_rank_config *rank, aisim_error *err);
+/** Position of the word at `path` in "a|b|c"; 0 for an absent key. */
+unsigned aisim_member(const aisim_value *tree, const char *path, const char *words);
 /** Combinations that would silently do nothing. */
 aisim_status aisim_check_effect(const aisim_value *engine, const aisim_rank_config *rank,
                                 aisim_error *err);

@@ -21,6 +21,7 @@ void aisim_extents_deinit(aisim_extents *set)
     aisim_array_free(&set->heads);
     aisim_array_free(&set->marks);
     aisim_array_free(&set->mark_heads);
+    aisim_array_free(&set->copies);
 }
 
 /* ---- lookup and references ------------------------------------------------------------------- */
@@ -66,7 +67,7 @@ void aisim_extents_hold(aisim_extents *set, uint32_t run, uint32_t first, uint32
     set->generation++;
 }
 
-static void drop_ref(aisim_extents *set, uint32_t index)
+void aisim_extent_drop_ref(aisim_extents *set, uint32_t index)
 {
     aisim_extent *e = at(set, index);
     AISIM_ASSERT(e->refs > 0);
@@ -93,7 +94,7 @@ void aisim_extents_release(aisim_extents *set, uint32_t run, uint32_t first, uin
         i = aisim_extent_isolate(set, i, low, upto);
         upto = at(set, i)->first;
         at(set, i)->owner = AISIM_NONE;
-        drop_ref(set, i);
+        aisim_extent_drop_ref(set, i);
     }
     set->generation++;
 }
@@ -108,7 +109,8 @@ void aisim_extents_publish(aisim_extents *set, uint32_t run, uint32_t first, uin
                          .lru_prev = AISIM_NONE,
                          .lru_next = AISIM_NONE,
                          .owner = AISIM_NONE,
-                         .mark = AISIM_NONE};
+                         .mark = AISIM_NONE,
+                         .copy = AISIM_NONE};
     uint32_t before = head_get(set, run)->last; /* the last primary that begins at or before here */
     while (before != AISIM_NONE && at(set, before)->first > first) {
         before = at(set, before)->prev;

@@ -43,6 +43,7 @@ typedef struct aisim_extent {
     uint32_t prev, next;         /* of the same run: by block (primaries), by age (duplicates) */
     uint32_t owner;              /* duplicates: slot of the owner, AISIM_NONE once released */
     uint32_t mark;               /* further identity (kv/mark.h), AISIM_NONE = none */
+    uint32_t copy;               /* number of the copy to host memory under way, AISIM_NONE */
     aisim_extent_kind kind;
 } aisim_extent;
 
@@ -78,6 +79,8 @@ typedef struct aisim_extents {
     uint32_t free_slot;
     uint32_t lru_first, lru_last; /* head = next victim */
     uint64_t inactive;            /* blocks in the LRU list */
+    AISIM_ARRAY(int64_t) copies;  /* by number: when the copy ends, AISIM_NEVER = not known */
+    int64_t evicted_copy_ns;      /* latest end among evicted blocks that were being copied */
     uint32_t generation;          /* changes with every lookup-relevant change */
 } aisim_extents;
 
@@ -136,6 +139,17 @@ bool aisim_extents_complete_page(aisim_extents *set, uint32_t page, uint32_t run
 /** Evicts `blocks` blocks from the head of the LRU list (E-B7); there must be that many. */
 void aisim_extents_evict(aisim_extents *set, uint64_t blocks, aisim_extent_gone_fn gone,
                          void *context);
+
+/** Blocks [first, end) of the owner are being copied out (spec/offload.md §5.1); evicting one of
+ * them raises evicted_copy_ns to the end of the copy, which aisim_extents_copy_ends tells.
+ *  @param copy  number >= 0 that is not in use
+ *  @param hold  they keep one more reference until the copy has ended */
+void aisim_extents_copy_begin(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
+                              uint32_t owner, uint32_t copy, bool hold);
+void aisim_extents_copy_ends(aisim_extents *set, uint32_t copy, int64_t end_ns);
+/** The copy of [first, end) has ended; held blocks are given back, deepest first. */
+void aisim_extents_copy_done(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
+                             uint32_t copy, bool hold);
 
 /** Inside src/kv: slots, the LRU list. */
 uint32_t aisim_extent_new(aisim_extents *set, aisim_extent value);

@@ -101,6 +101,10 @@ static void trim(aisim_extents *set, uint32_t i, uint32_t cut, aisim_extent_gone
     aisim_extent_kind kind = e->kind;
     uint32_t run = e->run, end = end_of(e);
     bool empty = cut == e->count;
+    if (e->copy != AISIM_NONE) { /* offload.md §5.1: whoever gets it waits for the copy */
+        int64_t end_ns = set->copies.data[e->copy];
+        set->evicted_copy_ns = end_ns > set->evicted_copy_ns ? end_ns : set->evicted_copy_ns;
+    }
     if (kind == AISIM_EXTENT_DUPLICATE) {
         tell_copy(set, i, end - cut, end, gone, context);
     }

@@ -44,6 +44,8 @@ uint32_t aisim_extent_split(aisim_extents *set, uint32_t index, uint32_t where);
 /** Merges extent `deep` into its shallower neighbour when both are in the same state. */
 bool aisim_extent_merge(aisim_extents *set, uint32_t shallow, uint32_t deep);
 void aisim_extent_merge_around(aisim_extents *set, uint32_t index);
+/** One reference less; without any it goes to the tail of the LRU list (E-B3). */
+void aisim_extent_drop_ref(aisim_extents *set, uint32_t index);
 /** The primary that contains the block, or AISIM_NONE; searched from the deep end. */
 uint32_t aisim_extent_find_primary(const aisim_extents *set, uint32_t run, uint32_t block);
 /** Cuts so that an extent covers exactly the part of [first, end) it had. @return that extent. */

@@ -175,7 +175,8 @@ bool aisim_extent_merge(aisim_extents *set, uint32_t shallow, uint32_t deep)
     }
     aisim_extent *a = at(set, shallow), *b = at(set, deep);
     if (end_of(a) != b->first || a->refs != b->refs || a->kind != b->kind ||
-        a->kind != AISIM_EXTENT_PRIMARY || a->mark != AISIM_NONE || b->mark != AISIM_NONE) {
+        a->kind != AISIM_EXTENT_PRIMARY || a->mark != AISIM_NONE || b->mark != AISIM_NONE ||
+        a->copy != b->copy) {
         return false;
     }
     if (a->refs == 0) {

@@ -85,6 +85,7 @@ aisim_state_ref aisim_state_new(aisim_block_pool *pool, uint32_t k)
                           .next = AISIM_NONE,
                           .owner = AISIM_NONE,
                           .mark = AISIM_NONE,
+                          .copy = AISIM_NONE,
                           .kind = AISIM_EXTENT_STATE};
     return (aisim_state_ref){aisim_extent_new(set, value), set->next_serial};
 }
@@ -255,6 +256,7 @@ uint32_t aisim_page_publish(aisim_block_pool *pool, const aisim_lease *lease, ui
                           .next = AISIM_NONE,
                           .owner = AISIM_NONE,
                           .mark = AISIM_NONE,
+                          .copy = AISIM_NONE,
                           .kind = AISIM_EXTENT_ALIAS};
     uint32_t extent = aisim_extent_new(&pool->extents, value);
     aisim_mark_add(&pool->extents, AISIM_MARK_PAGE, extent, run, tokens, pass);

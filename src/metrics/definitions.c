@@ -21,6 +21,16 @@ static const aisim_definition definitions[] = {
     {"crossed_end", "requests", "measured, ended at or after the end of the window, or not at all"},
     {"total_input_tokens", "tokens", "prompt tokens of the cohort"},
     {"total_output_tokens", "tokens", "tokens the cohort produced"},
+    /* what passes cost (timing models; not of the cohort but of the whole run) */
+    {"timing.passes", "passes", "passes priced, of all pools"},
+    {"timing.time_ms", "ms", "sum of their durations"},
+    {"timing.measured_time_ratio", "", "share of that time that is a point of measured tables"},
+    {"timing.interpolated_time_ratio", "", "share between points"},
+    {"timing.extrapolated_time_ratio", "", "share beyond the points, along the roofline"},
+    {"timing.calibrated_time_ratio", "", "share from the built-in calibration"},
+    {"timing.roofline_time_ratio", "", "share without data: roofline over a default efficiency"},
+    {"timing.formula_time_ratio", "", "share that is a formula or the user's number by definition"},
+    {"timing.roofline_ops", "ops", "operations that had no data; named in roofline_names"},
     /* time and capacity */
     {"duration_ms", "ms", "measurement start to the last completion of the cohort; 0 without one"},
     {"observation_duration_ms", "ms", "first arrival to last completion of the cohort"},

@@ -21,6 +21,12 @@ static void find_tokens(aisim_rank *rank, const aisim_request *r, aisim_head_hit
 {
     aisim_block_pool *pool = &rank->pool;
     uint32_t limit = hit_bound(rank, r) / pool->block_size;
+    hit->whole = limit;
+    if (rank->offload.host != NULL) {
+        uint32_t all = aisim_known(r) / pool->block_size;
+        hit->whole = aisim_block_pool_lookup(pool, r->lease.run, all, &hit->active);
+        limit = aisim_min_u32(limit, hit->whole);
+    }
     hit->blocks = aisim_block_pool_lookup(pool, r->lease.run, limit, &hit->active);
     if (hit->blocks > 0 && drops(rank, r)) {
         hit->blocks--;
@@ -96,8 +102,7 @@ static aisim_head_hit lookup(aisim_rank *rank, uint32_t slot, const aisim_reques
 
 /* ---- gate ------------------------------------------------------------------------------------ */
 
-/* Blocks of the optional admission reserve (E-P12b, R3). */
-static uint64_t reserve(const aisim_rank *rank)
+uint64_t aisim_rank_admission_reserve(const aisim_rank *rank)
 {
     double w = rank->config.scheduler.watermark;
     return w > 0.0 && rank->running.len > 0 ? (uint64_t)(w * (double)rank->pool.blocks) : 0;
@@ -118,14 +123,19 @@ static uint32_t idle_pins(const aisim_rank *rank, const aisim_head_hit *hit)
 }
 
 /* E-P12: the whole known context is charged; idle hit blocks get no discount. */
-static bool gate_opens(const aisim_rank *rank, const aisim_request *r, const aisim_head_hit *hit)
+bool aisim_rank_gate_opens(const aisim_rank *rank, const aisim_request *r,
+                           const aisim_head_hit *hit, bool load)
 {
     uint64_t need = aisim_blocks_of(&rank->pool, aisim_known(r));
-    need -= hit->active < need ? hit->active : need;
+    uint64_t there = hit->reserved > hit->active ? hit->reserved : hit->active;
+    need -= there < need ? there : need;
     if (aisim_rank_stateful(rank)) {
         need += rank->config.kv.state_blocks + idle_pins(rank, hit);
     }
-    return need + reserve(rank) <= rank->pool.free + rank->pool.extents.inactive;
+    uint64_t available =
+        aisim_load_available(rank->pool.blocks, aisim_block_pool_active(&rank->pool),
+                             load ? rank->offload.headroom : 0); /* E-R4 */
+    return need + aisim_rank_admission_reserve(rank) <= available;
 }
 
 static aisim_end_reason reject_reason(const aisim_rank *rank, const aisim_request *r)
@@ -145,6 +155,16 @@ static aisim_end_reason reject_reason(const aisim_rank *rank, const aisim_reques
 
 /* ---- admission ------------------------------------------------------------------------------- */
 
+/* The request leaves whatever queue it stands in. */
+static void take_out(aisim_rank *rank, uint32_t slot)
+{
+    if (aisim_rank_request(rank, slot)->state == AISIM_REQ_SKIPPED) {
+        aisim_offload_forget(rank, slot);
+    } else {
+        aisim_rank_dequeue(rank, slot);
+    }
+}
+
 /* The request leaves the queue for the running list; C = reused. */
 static void join(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t recurrent,
                  uint32_t junction)
@@ -156,7 +176,7 @@ static void join(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t recu
                                .tokens = reused,
                                .wait_ns = rank->now_ns - r->waiting_since_ns};
     aisim_array_push(&aisim_rank_current(rank)->decisions, decision);
-    aisim_rank_dequeue(rank, slot);
+    take_out(rank, slot);
     uint32_t of_prompt = aisim_min_u32(reused, r->prompt_tokens);
     if (r->admissions == 0) {
         r->first_admit_ns = rank->now_ns;
@@ -192,7 +212,7 @@ typedef enum { ADMITTED, NEXT_HEAD, STOP } outcome;
 
 static outcome reject_head(aisim_rank *rank, uint32_t slot, aisim_end_reason reason)
 {
-    aisim_rank_dequeue(rank, slot);
+    take_out(rank, slot);
     aisim_rank_give_back(rank, slot, AISIM_NONE); /* an activated hand-off owns its prompt */
     aisim_rank_decide_reject(rank, slot, reason);
     return NEXT_HEAD;
@@ -234,7 +254,9 @@ static bool take_capacity(aisim_rank *rank, aisim_request *r, const aisim_head_h
                          .hit_active = hit->active,
                          .extra = stateful ? rank->config.kv.state_blocks : 0,
                          .idle_pins = idle_pins(rank, hit),
-                         .reserve = rank->config.scheduler.reserve_full_prompt ? 0 : reserve(rank)};
+                         .reserve = rank->config.scheduler.reserve_full_prompt
+                                        ? 0
+                                        : aisim_rank_admission_reserve(rank)};
     if (!aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
         return false;
     }
@@ -266,7 +288,7 @@ static outcome admit_with_hit(aisim_rank *rank, uint32_t slot, const aisim_head_
     if (rejects && !aisim_rank_fits_alone(rank, r, 0, state)) { /* E-P11 */
         return reject_head(rank, slot, AISIM_END_REJECTED_CAPACITY);
     }
-    if (config->reserve_full_prompt && !gate_opens(rank, r, hit)) {
+    if (config->reserve_full_prompt && !aisim_rank_gate_opens(rank, r, hit, false)) {
         return STOP; /* E-P12, R2 */
     }
     if (rank->deferred && known - reused > 1) {
@@ -289,9 +311,10 @@ static outcome admit_with_hit(aisim_rank *rank, uint32_t slot, const aisim_head_
     if (d == 0 && reused < known) {
         return STOP;
     }
-    uint32_t lookahead = aisim_rank_native(rank) && rank->config.speculation.first_chunk_lookahead
-                             ? rank->config.speculation.lookahead_slots
-                             : 0; /* R16 */
+    bool looks_ahead = rank->config.speculation.first_chunk_lookahead || /* R16 */
+                       (hit->reserved > 0 && reused > 0);                /* mtp.md §9: C > 0 */
+    uint32_t lookahead =
+        aisim_rank_native(rank) && looks_ahead ? rank->config.speculation.lookahead_slots : 0;
     uint32_t slots = aisim_min_u32(reused + d + lookahead, aisim_rank_limit(rank));
     if (rejects && !aisim_rank_fits_alone(rank, r, slots, state)) { /* N5 */
         return reject_head(rank, slot, AISIM_END_REJECTED_CAPACITY);
@@ -299,6 +322,10 @@ static outcome admit_with_hit(aisim_rank *rank, uint32_t slot, const aisim_head_
     uint32_t recurrent;
     if (!take_capacity(rank, r, hit, aisim_min_u32(reused + d, known), slots, &recurrent)) {
         return STOP; /* N4; cannot happen after the gate without look-ahead (E-P15) */
+    }
+    if (hit->reserved > 0) { /* offload.md §7.6 */
+        r->host_reused = r->admissions == 0 ? hit->from_host : r->host_reused;
+        r->stored_blocks = reused / rank->pool.block_size;
     }
     enter(rank, slot, reused, recurrent, hit->junction, d, slots);
     return ADMITTED;
@@ -317,20 +344,52 @@ static outcome plan_head(aisim_rank *rank, uint32_t slot)
     if (r->computed >= r->prompt_tokens && r->lease.allocated >= r->prompt_tokens) {
         return admit_resident(rank, slot);
     }
-    aisim_head_hit hit = lookup(rank, slot, r);
+    aisim_head_hit hit = {.source = AISIM_NO_STATE, .partial = AISIM_NONE};
+    if (!aisim_offload_loaded(rank, r)) {
+        hit = lookup(rank, slot, r);
+    }
     if (rank->connector_tokens > 0) {
         uint32_t rest = aisim_known(r) - hit.tokens; /* the last token is computed here */
         hit.external = aisim_min_u32(rank->connector_tokens, rest > 0 ? rest - 1 : 0);
     }
-    return hit.same_pass ? STOP : admit_with_hit(rank, slot, &hit);
+    if (hit.same_pass) {
+        return STOP;
+    }
+    if (rank->offload.host != NULL) {
+        if (rank->config.scheduler.never_fits == AISIM_NEVER_FITS_REJECT &&
+            !aisim_rank_fits_alone(rank, r, 0, 0)) { /* E-P11, before anything is touched */
+            return reject_head(rank, slot, AISIM_END_REJECTED_CAPACITY);
+        }
+        aisim_offload_step step = aisim_offload_examine(rank, slot, &hit);
+        if (step != AISIM_OFFLOAD_GO_ON) {
+            return step == AISIM_OFFLOAD_NEXT ? NEXT_HEAD : STOP;
+        }
+    }
+    return admit_with_hit(rank, slot, &hit);
+}
+
+/* The connector queue first (offload.md §7.5); under `priority` the better key of both heads. */
+static uint32_t next_head(const aisim_rank *rank)
+{
+    uint32_t waits = aisim_queue_head(&rank->waiting), ready = aisim_offload_head(rank);
+    if (ready == AISIM_NONE || waits == AISIM_NONE) {
+        return ready == AISIM_NONE ? waits : ready;
+    }
+    const aisim_request *a = aisim_rank_request(rank, ready), *b = aisim_rank_request(rank, waits);
+    bool later =
+        rank->config.scheduler.policy == AISIM_POLICY_PRIORITY &&
+        (b->priority < a->priority || (b->priority == a->priority && b->ordinal < a->ordinal));
+    return later ? waits : ready;
 }
 
 void aisim_rank_plan_waiting(aisim_rank *rank)
 {
     const aisim_scheduler_config *config = &rank->config.scheduler;
-    while (rank->running.len < config->max_sequences && rank->waiting.slots.len > 0 && /* E-P7 */
-           (rank->budget_left > 0 || config->admit_at_zero_budget)) {                  /* R5 */
-        outcome result = plan_head(rank, aisim_queue_head(&rank->waiting));
+    bool at_zero = config->admit_at_zero_budget && rank->offload.host == NULL; /* R5 */
+    uint32_t head;
+    while (rank->running.len < config->max_sequences && (rank->budget_left > 0 || at_zero) &&
+           (head = next_head(rank)) != AISIM_NONE) { /* E-P7 */
+        outcome result = plan_head(rank, head);
         if (result == STOP) {
             break;
         }

@@ -115,6 +115,7 @@ void aisim_rank_leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
         aisim_array_push(&rank->held, kept);
     }
     if (r->state == AISIM_REQ_RUNNING) {
+        rank->offload.headroom -= rank->running.data[r->position].headroom;
         rank->running.data[r->position].slot = AISIM_NONE; /* taken out when all have been seen */
         rank->left++;
     } else {
@@ -364,7 +365,7 @@ static void count_work(aisim_rank *rank, const aisim_batch *batch, aisim_pass_fa
     facts->context_tokens = batch->shape.context_tokens;
 }
 
-static void show_kv(aisim_rank *rank, int64_t end_ns)
+void aisim_rank_show_kv(aisim_rank *rank, int64_t end_ns)
 {
     aisim_block_pool *pool = &rank->pool;
     for (uint32_t i = 0; i < pool->log.len;) { /* E-H7: one call per KV event */
@@ -394,7 +395,7 @@ static void show_kv(aisim_rank *rank, int64_t end_ns)
 static void fill_state(const aisim_rank *rank, aisim_pass_facts *facts)
 {
     facts->running = rank->running.len;
-    facts->waiting = rank->waiting.slots.len;
+    facts->waiting = rank->waiting.slots.len + rank->offload.queue.len;
     facts->active_blocks = aisim_block_pool_active(&rank->pool);
     facts->inactive_blocks = rank->pool.extents.inactive;
     facts->total_blocks = rank->pool.blocks;
@@ -418,7 +419,7 @@ void aisim_rank_complete(aisim_rank *rank, uint32_t index, int64_t end_ns,
         }
     }
     aisim_rank_retry_reservations(rank);
-    show_kv(rank, end_ns);
+    aisim_rank_show_kv(rank, end_ns);
     fill_state(rank, &facts);
     rank->pass++;
     rank->in_flight--;
@@ -435,4 +436,5 @@ void aisim_rank_complete(aisim_rank *rank, uint32_t index, int64_t end_ns,
         event.u.pass = &facts;
         emit(rank, &event);
     }
+    aisim_offload_pass_end(rank, end_ns);
 }

@@ -204,7 +204,9 @@ void aisim_cruise_join(aisim_rank *rank)
         const aisim_request *r = aisim_rank_request(rank, running->slot);
         if (r->generated < 2 || r->computed + 1 != aisim_known(r) ||
             (r->flags & (AISIM_REQF_RESUMED | AISIM_REQF_HOLD)) != 0 ||
-            r->last_token_ns != rank->last_delivery_ns) {
+            r->last_token_ns != rank->last_delivery_ns ||
+            (rank->offload.host != NULL &&
+             r->stored_blocks < r->prompt_tokens / rank->pool.block_size)) { /* still stores */
             return;
         }
         uint32_t index = cruise->free_cruiser;

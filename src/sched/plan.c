@@ -133,6 +133,7 @@ aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from
     if (entry.samples) {
         r->outstanding++;
     }
+    aisim_offload_refresh(rank, slot);
     anticipate(rank, r, &entry);
     return &batch->plan.data[batch->plan.len - 1];
 }
@@ -339,6 +340,7 @@ uint32_t aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer)
     if (rank->config.scheduler.overlap == AISIM_OVERLAP_ASYNC) {
         drop_stale_drafts(rank);
     }
+    aisim_offload_close_plan(rank);
     aisim_batch *batch = aisim_rank_current(rank);
     batch->in_use = batch->plan.len > 0 || batch->decisions.len > 0 || batch->cruised > 0;
     rank->in_flight += batch->in_use;

@@ -45,6 +45,9 @@ static inline void aisim_rank_listen(aisim_rank *rank)
 {
     uint32_t kv_events = AISIM_EV_BIT(AISIM_EV_KV_STORE) | AISIM_EV_BIT(AISIM_EV_KV_EVICT);
     rank->pool.listening = (rank->engine->observers.mask & kv_events) != 0;
+    if (rank->offload.host != NULL) {
+        rank->offload.host->group->pool.listening = rank->pool.listening;
+    }
 }
 
 /** Tokens a request that has `from` of them may compute now (E-P2, R4, mtp.md §3). */
@@ -63,6 +66,20 @@ aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from
                                   uint32_t slots);
 /** The request ends as rejected at the end of this pass. */
 void aisim_rank_decide_reject(aisim_rank *rank, uint32_t slot, aisim_end_reason reason);
+
+/** E-P12: the whole known context fits. @param load  E-R4: minus what prefills and loads under way
+ *  still need */
+bool aisim_rank_gate_opens(const aisim_rank *rank, const aisim_request *r,
+                           const aisim_head_hit *hit, bool load);
+/** Blocks of the optional admission reserve (E-P12b, R3). */
+uint64_t aisim_rank_admission_reserve(const aisim_rank *rank);
+/** KV events of the device since the last time (complete.c). */
+void aisim_rank_show_kv(aisim_rank *rank, int64_t t_ns);
+
+/** A transfer begins or has been delivered (offload_events.c). */
+void aisim_offload_tell(const aisim_rank *rank, uint32_t job, aisim_event_type type, int64_t t_ns);
+/** KV events of both tiers since the last time. */
+void aisim_offload_show(aisim_rank *rank, int64_t t_ns);
 
 /** Step 2 of a pass (admit.c). */
 void aisim_rank_plan_waiting(aisim_rank *rank);

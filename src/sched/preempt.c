@@ -23,6 +23,7 @@ uint32_t aisim_rank_victim(const aisim_rank *rank)
 
 void aisim_rank_unrun(aisim_rank *rank, uint32_t place)
 {
+    rank->offload.headroom -= rank->running.data[place].headroom; /* E-R3 */
     aisim_array_remove(&rank->running, place);
     for (uint32_t i = place; i < rank->running.len; i++) {
         aisim_rank_request(rank, rank->running.data[i].slot)->position = i;

@@ -35,6 +35,7 @@ void aisim_rank_deinit(aisim_rank *rank)
     aisim_queue_deinit(&rank->waiting);
     aisim_recurrents_deinit(&rank->recurrents);
     aisim_cruise_deinit(rank);
+    aisim_offload_deinit(rank);
     aisim_array_free(&rank->running);
     aisim_array_free(&rank->skipped);
     aisim_array_free(&rank->held);
@@ -106,6 +107,8 @@ void aisim_rank_submit(aisim_rank *rank, uint32_t slot)
     r->rank = rank->index;
     r->ordinal = rank->next_ordinal++; /* E-L2 */
     r->state = AISIM_REQ_WAITING;
+    r->stored_blocks = 0;
+    r->store_job = AISIM_NONE;
     aisim_rank_enqueue(rank, slot);
     rank->blocked = false;
 }
@@ -117,6 +120,7 @@ void aisim_rank_cancel(aisim_rank *rank, uint32_t slot)
         aisim_rank_dequeue(rank, slot);
     }
     aisim_rank_forget_remote(rank, slot);
+    aisim_offload_forget(rank, slot);
     aisim_cruise_leave(rank, slot);
     aisim_rank_give_back(rank, slot, AISIM_NONE);
     if (r->state == AISIM_REQ_RUNNING) {
@@ -219,6 +223,13 @@ static uint64_t verify_waiting(const aisim_rank *rank)
             decode += aisim_known(r);
         }
     }
+    for (uint32_t i = 0; i < rank->offload.queue.len; i++) { /* counted where they came from */
+        const aisim_request *r = aisim_rank_request(rank, rank->offload.queue.data[i].slot);
+        bool resumed = rank->offload.queue.data[i].resumed;
+        prefill += resumed ? 0 : r->prompt_tokens;
+        prefill_n += !resumed;
+        decode += resumed ? aisim_known(r) : 0;
+    }
     AISIM_CHECK(rank->queued_prefill.sum == prefill && rank->queued_prefill.count == prefill_n);
     AISIM_CHECK(rank->queued_decode.sum == decode);
     return owned;
@@ -231,7 +242,9 @@ void aisim_rank_verify(const aisim_rank *rank)
     aisim_block_pool_verify(&rank->pool); /* I1, I12, I13 */
     uint64_t owned = verify_running(rank, &published);
     owned += verify_waiting(rank);
-    if (rank->engine->requests.live == rank->running.len + rank->waiting.slots.len) {
+    aisim_offload_verify(rank);
+    bool copies = rank->offload.host != NULL && rank->offload.host->outstanding > 0; /* may hold */
+    if (!copies && rank->engine->requests.live == rank->running.len + rank->waiting.slots.len) {
         /* I14: what is active is what leases own, shared blocks counted once */
         AISIM_CHECK(aisim_block_pool_active(&rank->pool) <= owned);
         if (rank->running.len == 0 && rank->queued_prefill.count == rank->waiting.slots.len &&

@@ -17,6 +17,7 @@
 #include "base/rng.h"
 #include "kv/block_pool.h"
 #include "sched/cruise.h"
+#include "sched/offload.h"
 #include "sched/queue.h"
 #include "sched/recurrent.h"
 #include "sched/requests.h"
@@ -74,6 +75,7 @@ typedef struct aisim_running {
     uint32_t recurrent;    /* record of its state, AISIM_NONE = no state cache */
     uint32_t cruiser;      /* AISIM_NONE = does not cruise */
     uint32_t junction;     /* N2 */
+    uint32_t headroom;     /* E-R1: its part of offload.headroom */
     uint32_t placeholders; /* N1, async */
     bool unknown_drafts;   /* N1, async */
 } aisim_running;
@@ -82,6 +84,9 @@ typedef struct aisim_running {
 typedef struct aisim_head_hit {
     uint32_t tokens;         /* reused, connector excluded */
     uint32_t blocks, active; /* whole blocks of it; held by somebody */
+    uint32_t whole;          /* leading blocks on the device, before E-H3 and E-H4 */
+    uint32_t reserved;       /* blocks its lease holds already (a finished load) */
+    uint32_t from_host;      /* tokens of it that were loaded */
     uint32_t external;       /* tokens of the connector stub */
     aisim_state_ref source;  /* E-S8 */
     uint32_t partial;        /* extent of the partial page, AISIM_NONE = none */
@@ -100,6 +105,7 @@ typedef struct aisim_rank {
     aisim_engine *engine;
     uint32_t index;          /* global, from 0 */
     uint32_t rank_in_worker; /* for the draws (mtp.md §2) */
+    uint32_t worker;         /* global, for events */
     aisim_rank_config config;
     aisim_block_pool pool;
     aisim_queue waiting;
@@ -128,6 +134,7 @@ typedef struct aisim_rank {
     int64_t last_delivery_ns;     /* end of the last pass that delivered a token */
     int64_t previous_delivery_ns; /* of the one before the pass that completes */
     aisim_cruise cruise;
+    aisim_offload offload;      /* host tier */
     uint32_t left;              /* running entries to take out when all have been seen */
     uint32_t preempting_passes; /* E-T8: consecutive, without a delivered token */
     uint64_t decode_forwards, accepted_with_base; /* mtp.md §7 */
@@ -163,7 +170,7 @@ void aisim_rank_set_priority(aisim_rank *rank, uint32_t slot, int32_t priority);
 static inline bool aisim_rank_ready(const aisim_rank *rank)
 {
     return rank->in_flight == 0 && !rank->blocked &&
-           (rank->running.len > 0 || rank->waiting.slots.len > 0);
+           (rank->running.len > 0 || rank->waiting.slots.len > 0 || rank->offload.ready > 0);
 }
 
 /** E-P0..E-P17 at time t. @param defer  the pass defers prefills (E-G2).

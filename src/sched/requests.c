@@ -41,6 +41,7 @@ uint32_t aisim_requests_take(aisim_requests *table)
                          .position = AISIM_NONE,
                          .rank = AISIM_NONE,
                          .prefill_rank = AISIM_NONE,
+                         .store_job = AISIM_NONE,
                          .client = AISIM_NO_CLIENT,
                          .lease = {.owner = slot}};
     table->live++;

@@ -47,10 +47,12 @@ static void cancel(aisim_sim *sim, aisim_handle handle)
     } else {
         worker = sim->rank_workers.data[r->rank];
         aisim_rank_cancel(sim->ranks.data[r->rank], handle.index);
+        aisim_offload_settle_cancel(sim->ranks.data[r->rank], sim->now_ns);
     }
     sim_end(sim, handle.index, AISIM_END_CANCELLED, AISIM_WHERE_ENGINE);
     if (worker != AISIM_NONE) {
         sim_wake(sim, worker);
+        sim_watch_worker(sim, worker);
         sim_check_drained(sim, worker);
     }
 }
@@ -125,8 +127,15 @@ static void stop(aisim_sim *sim, uint32_t index)
         for (uint32_t j = first; j < moved.len; j++) {
             aisim_rank_cancel(rank, moved.data[j]);
         }
+        while (rank->offload.queue.len > 0) {
+            uint32_t slot = rank->offload.queue.data[0].slot;
+            aisim_rank_cancel(rank, slot);
+            aisim_array_push(&moved, slot);
+        }
+        aisim_offload_leave(rank, sim->now_ns);
         aisim_block_pool_reset(&rank->pool);
     }
+    sim_watch_worker(sim, index);
     sim_worker_state(sim, index, AISIM_WORKER_STOPPED);
     for (uint32_t i = 0; i < moved.len; i++) {
         aisim_request *r = sim_request(sim, moved.data[i]);

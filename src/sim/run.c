@@ -71,6 +71,7 @@ static void begin_pass(aisim_sim *sim, uint32_t index)
     aisim_worker *worker = &sim->workers.data[index];
     worker->begin_queued = false;
     if (!aisim_worker_ready(worker)) {
+        sim_watch_worker(sim, index);
         return; /* stopped or emptied meanwhile */
     }
     int64_t end_ns;
@@ -83,6 +84,7 @@ static void begin_pass(aisim_sim *sim, uint32_t index)
         aisim_heap_push(&sim->heap, end_ns, AISIM_CLASS_PASS_END, AISIM_ENTRY_PASS_END, index,
                         worker->serial, false);
     }
+    sim_watch_worker(sim, index);
 }
 
 static void check_preempting(aisim_sim *sim, const aisim_worker *worker)
@@ -108,6 +110,7 @@ static void end_pass(aisim_sim *sim, const aisim_entry *entry)
     aisim_worker_end(worker, entry->t_ns);
     check_preempting(sim, worker);
     sim_wake(sim, entry->a);
+    sim_watch_worker(sim, entry->a);
     sim_check_drained(sim, entry->a);
 }
 
@@ -187,6 +190,9 @@ static bool stale(aisim_sim *sim, const aisim_entry *entry)
     if (entry->kind == AISIM_ENTRY_ARRIVAL) {
         return sim_request(sim, entry->a)->generation != entry->b;
     }
+    if (entry->kind == AISIM_ENTRY_TRANSFER) {
+        return sim->tiers.data[entry->a].due_ns != entry->t_ns;
+    }
     const aisim_worker *worker = &sim->workers.data[entry->a];
     return entry->kind == AISIM_ENTRY_PASS_END &&
            (!worker->in_flight || worker->serial != entry->b);
@@ -206,6 +212,9 @@ static void handle(aisim_sim *sim, const aisim_entry *entry)
         break;
     case AISIM_ENTRY_TIMER:
         fire(sim, entry);
+        break;
+    case AISIM_ENTRY_TRANSFER:
+        sim_transfer(sim, entry->a);
         break;
     }
     if (sim->changes.len > 0 || sim->retry_routers) {

@@ -28,6 +28,7 @@ void aisim_sim_free(aisim_sim *sim)
             sim->clients.data[i].free(sim->clients.data[i].context);
         }
     }
+    sim_tiers_free(sim);
     for (uint32_t i = 0; i < sim->ranks.len; i++) {
         aisim_rank_deinit(sim->ranks.data[i]);
         aisim_free(sim->ranks.data[i]);
@@ -102,10 +103,12 @@ static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_con
         aisim_rank *rank = aisim_alloc(1, sizeof *rank);
         aisim_rank_init(rank, &sim->engine, sim->ranks.len, &config->rank);
         aisim_rank_set_index_in_worker(rank, i);
+        rank->worker = worker.index;
         worker.ranks[i] = rank;
         aisim_array_push(&sim->ranks, rank);
         aisim_array_push(&sim->rank_workers, worker.index);
         aisim_array_push(&sim->loads, (sim_load){0, 0, 0});
+        sim_tier_attach(sim, rank);
     }
     aisim_array_push(&sim->workers, worker);
 }
@@ -124,6 +127,10 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
         return aisim_fail(err, AISIM_ERANGE, "pool '%s': workers = 0: must be ≥ 1", config->name);
     }
     aisim_status status = aisim_rank_config_check(&config->rank, err);
+    if (status != AISIM_OK) {
+        return status;
+    }
+    status = sim_tier_check(sim, &config->rank, err);
     if (status != AISIM_OK) {
         return status;
     }
@@ -182,7 +189,7 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
                              .worker = worker->index,
                              .rank_in_worker = index - worker->first_rank,
                              .state = worker->state,
-                             .waiting = rank->waiting.slots.len,
+                             .waiting = rank->waiting.slots.len + rank->offload.queue.len,
                              .running = rank->running.len,
                              .kv_active = aisim_block_pool_active(&rank->pool),
                              .kv_inactive = rank->pool.extents.inactive,

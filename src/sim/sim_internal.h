@@ -41,6 +41,13 @@ typedef struct sim_load {
     uint64_t active_requests, active_prefill_tokens, active_blocks;
 } sim_load;
 
+/* A pool of host blocks; its transfers are watched by one entry of the heap at a time. */
+typedef struct sim_tier {
+    aisim_host_group *group;
+    uint32_t rank;  /* private: whose it is */
+    int64_t due_ns; /* time of the entry that counts, AISIM_NEVER = none */
+} sim_tier;
+
 struct aisim_sim {
     uint64_t seed;
     int64_t now_ns;
@@ -51,6 +58,8 @@ struct aisim_sim {
     AISIM_ARRAY(aisim_rank *) ranks;
     AISIM_ARRAY(uint32_t) rank_workers; /* worker of each rank */
     AISIM_ARRAY(sim_load) loads;        /* of each rank */
+    AISIM_ARRAY(sim_tier) tiers;        /* host memory */
+    AISIM_ARRAY(uint32_t) rank_tiers;   /* of each rank, AISIM_NONE = no host tier */
     AISIM_ARRAY(uint32_t) uncached; /* of each slot, with track_load: prompt tokens still counted */
     AISIM_ARRAY(aisim_client) clients;
     AISIM_ARRAY(sim_timer) timers;
@@ -85,6 +94,16 @@ static inline sim_pool *sim_pool_of(aisim_sim *sim, const aisim_request *r)
 /** Its prompt is computed, it ends or it moves: the tokens are no load any more (spec/routing.md
  * §1). */
 void sim_uncount_prefill(aisim_sim *sim, uint32_t slot);
+/** Host tier for the rank just added to the list, private or shared (tiers.c). */
+void sim_tier_attach(aisim_sim *sim, aisim_rank *rank);
+/** The shared pool, if there is one, takes participants of this configuration. */
+aisim_status sim_tier_check(const aisim_sim *sim, const aisim_rank_config *config,
+                            aisim_error *err);
+/** Puts the next end of a transfer on the heap, for the tiers of the worker's ranks. */
+void sim_watch_worker(aisim_sim *sim, uint32_t worker);
+/** A transfer of the tier ends now. */
+void sim_transfer(aisim_sim *sim, uint32_t tier);
+void sim_tiers_free(aisim_sim *sim);
 /** Puts a pass begin of the worker on the heap if it could plan and none is there. */
 void sim_wake(aisim_sim *sim, uint32_t worker);
 /** Routes an arrived or waiting request. @return false = it stays queued at the router. */

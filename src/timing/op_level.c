@@ -43,9 +43,10 @@ static aisim_part_kind part_of(const aisim_op *op, aisim_phase phase)
         return AISIM_PART_ATTENTION;
     case AISIM_OP_MLA_PREFILL:
     case AISIM_OP_MLA_DECODE:
+        return AISIM_PART_SEQUENCE;
     case AISIM_OP_GDN_CONV:
     case AISIM_OP_GDN_SCAN:
-        return AISIM_PART_SEQUENCE;
+        return AISIM_PART_STATE;
     default:
         return AISIM_PART_TOKENS;
     }

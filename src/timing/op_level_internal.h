@@ -6,13 +6,13 @@
 #include "timing/op_level.h"
 #include "timing/timing_class.h"
 
-enum { AISIM_MEMO_SLOTS = 4096, AISIM_OVERLAPS_MAX = 4, AISIM_CURVES_MAX = 3 };
+enum { AISIM_MEMO_SLOTS = 16384, AISIM_OVERLAPS_MAX = 4, AISIM_CURVES_MAX = 3 };
 
 /** Provenances but `formula`: the rest of a sum is formula. */
 enum { AISIM_SOURCES = AISIM_PROVENANCE_FORMULA };
 
 typedef struct aisim_memo_slot {
-    uint64_t key; /* 0 = empty; keys (tokens, rows) are >= 1 */
+    uint64_t key; /* 0 = empty; keys (tokens, rows, batch and length) are >= 1 */
     double ms;
     float by_ms[AISIM_SOURCES]; /* of ms, by provenance; only for reports */
 } aisim_memo_slot;
@@ -23,14 +23,17 @@ typedef enum {
     AISIM_PART_LOGITS,
     AISIM_PART_ATTENTION,
     AISIM_PART_SEQUENCE,
+    AISIM_PART_STATE,
     AISIM_PART_COUNT
 } aisim_part_kind;
 
-/** One memo per (phase, part): tokens and logits of prefill, everything but attention of decode. */
+/** One memo per (phase, part): tokens, logits and delta-net kernels of prefill, everything but
+ *  attention of decode. */
 typedef enum {
     AISIM_MEMO_PREFILL_TOKENS,
     AISIM_MEMO_PREFILL_LOGITS,
     AISIM_MEMO_DECODE,
+    AISIM_MEMO_STATE,
     AISIM_MEMO_COUNT
 } aisim_memo_kind;
 

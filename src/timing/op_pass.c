@@ -1,13 +1,16 @@
 /* op_pass.c - from the aggregates of a pass to the sum of its operations (timing.md §6).
  *
- * Operations fall into four parts by what their load depends on:
+ * Operations fall into five parts by what their load depends on:
  *   tokens    x alone (dense and expert GEMMs, norms, collectives, and in decode everything else)
  *   logits    rows of the output head
  *   attention batch and lengths of one phase (grouped-query attention)
- *   sequence  batch and lengths (latent blocks, delta-net kernels of a prefill): in a fused pass
- *             the reference prices them as one sequence of all tokens
- * The first two are memoised by x and by rows. Sums run in list order, parts in the order above,
- * whether a part comes from the memo or not: results do not depend on the history. */
+ *   sequence  batch and lengths (latent blocks): in a fused pass the reference prices them as one
+ *             sequence of all tokens
+ *   state     delta-net kernels of a prefill: batch and new tokens, as one sequence like the latent
+ *             blocks in a fused pass
+ * All but attention and sequence are memoised, by x, by rows, by batch and length. Sums run in list
+ * order, parts in the order above, whether a part comes from the memo or not: results do not depend
+ * on the history. */
 #include "timing/op_level_internal.h"
 
 #include <math.h>
@@ -228,7 +231,7 @@ static double memo_part(const job *j, aisim_memo_kind which, uint64_t key, aisim
     if (j->to != NULL) {
         sum_part(j, phase, part, load, factor);
     }
-    aisim_memo_slot *slot = &self->memo[which][key % AISIM_MEMO_SLOTS];
+    aisim_memo_slot *slot = &self->memo[which][(key ^ key >> 16) % AISIM_MEMO_SLOTS];
     if (slot->key != key && !fill_slot(j, slot, key, phase, part, load)) {
         return NAN;
     }
@@ -246,7 +249,20 @@ static double prefill_rest(const job *j, const aisim_op_load *load)
                           AISIM_PART_LOGITS, load, 1);
 }
 
-/* Attention of one phase, grouped-query or latent; delta-net kernels of a prefill. */
+/* Delta-net kernels of a prefill. Loads too large for the key are priced as they come. */
+static double state_part(const job *j, const aisim_op_load *load)
+{
+    if (j->self->parts[AISIM_PHASE_PREFILL][AISIM_PART_STATE].len == 0) {
+        return 0;
+    }
+    if (load->batch > UINT16_MAX || load->seq >> 48 != 0) {
+        return sum_part(j, AISIM_PHASE_PREFILL, AISIM_PART_STATE, load, 1);
+    }
+    uint64_t key = load->seq << 16 | load->batch;
+    return memo_part(j, AISIM_MEMO_STATE, key, AISIM_PHASE_PREFILL, AISIM_PART_STATE, load, 1);
+}
+
+/* Attention of one phase, grouped-query or latent. */
 static double sequence_parts(const job *j, aisim_phase phase, const aisim_op_load *load)
 {
     double factor = phase == AISIM_PHASE_DECODE ? j->drafts : 1;
@@ -289,7 +305,8 @@ static double prefill_pass(const job *j)
 {
     aisim_op_load load = chunk_load(j->shape);
     double ms = prefill_rest(j, &load);
-    return ms + sequence_parts(j, AISIM_PHASE_PREFILL, &load);
+    ms += sequence_parts(j, AISIM_PHASE_PREFILL, &load);
+    return ms + state_part(j, &load);
 }
 
 /* §6 decode only */
@@ -327,7 +344,7 @@ static double fused_pass(const job *j)
         all.logit_rows = shape->n_prefill + verified_tokens(shape);
     }
     chunk.batch = (shape->new_tokens + chunk.seq - 1) / chunk.seq;
-    double ms = prefill_rest(j, &all);
+    double ms = prefill_rest(j, &all) + state_part(j, &all);
     ms += sum_part(j, AISIM_PHASE_PREFILL, AISIM_PART_ATTENTION, &chunk, 1);
     ms += sum_part(j, AISIM_PHASE_DECODE, AISIM_PART_ATTENTION, &decode, j->drafts);
     if (!split) {

@@ -15,15 +15,26 @@ typedef struct table_source {
     aisim_op_source base;
     aisim_table *table;
     aisim_hardware hardware;
+    const aisim_table_slice *last[AISIM_FAMILY_COUNT]; /* found last: attention of a model is one */
 } table_source;
 
-static double resolve(const table_source *self, const aisim_table_query *query,
+static const aisim_table_slice *find(table_source *self, const aisim_table_query *query)
+{
+    const aisim_table_slice *slice = self->last[query->family];
+    if (slice == NULL || memcmp(slice->key, query->key, sizeof slice->key) != 0) {
+        slice = aisim_table_find(self->table, query->family, query->key);
+        self->last[query->family] = slice;
+    }
+    return slice;
+}
+
+static double resolve(table_source *self, const aisim_table_query *query,
                       aisim_provenance *provenance)
 {
     if (query->family == AISIM_FAMILY_GEMM) {
         return aisim_resolve_gemm(self->table, &self->hardware, query, provenance);
     }
-    const aisim_table_slice *slice = aisim_table_find(self->table, query->family, query->key);
+    const aisim_table_slice *slice = find(self, query);
     if (slice == NULL) {
         return -1;
     }
@@ -113,7 +124,7 @@ static double borrowed(const table_source *self, const aisim_table_query *query,
 
 /* §3.2: what static scales save against dynamic ones, and the second saving of an input that is
  * already quantised. */
-static double static_saving(const table_source *self, const aisim_op *op, uint32_t m)
+static double static_saving(table_source *self, const aisim_op *op, uint32_t m)
 {
     aisim_table_query query = {.axes = 2, .at = {m, (uint32_t)op->gemm.k, 0}};
     aisim_provenance ignored;
@@ -136,7 +147,7 @@ static bool hopeless(const aisim_op *op)
 static double table_price(aisim_op_source *source, const aisim_op *op, const aisim_op_load *load,
                           aisim_provenance *provenance)
 {
-    const table_source *self = (const table_source *)source;
+    table_source *self = (table_source *)source;
     aisim_table_query query;
     aisim_table_query_of(op, load, &query);
     bool static_gemm = op->kind == AISIM_OP_GEMM && op->dtype == AISIM_DTYPE_FP8_STATIC &&

@@ -58,7 +58,9 @@ local function load_driver(name)
     if file then
       file:close()
       local fine, module = pcall(function() return assert(loadfile(path))(context) end)
-      loaded[name] = fine and module or function() return false, name .. ".lua cannot be loaded: " .. tostring(module) end
+      loaded[name] = fine and module or function()
+        return false, ("%s.lua cannot be loaded: %s"):format(name, module)
+      end
     end
   end
   return loaded[name]

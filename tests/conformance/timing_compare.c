@@ -17,9 +17,11 @@
 enum { PASSES_MAX = 10000 };
 
 static const char *const models[] = {
-    "llama-3.1-8b",  "llama-3.1-70b", "llama-3.1-70b-fp8", "qwen3-8b",        "qwen3-32b",
-    "qwen3-32b-fp8", "qwen3-30b-a3b", "qwen3-30b-a3b-fp8", "qwen3-235b-a22b", "qwen3-235b-a22b-fp8",
-    "gpt-oss-120b",  "deepseek-r1",   "qwen3.5-27b",       "qwen3.5-35b-a3b", "qwen3.5-397b-a17b"};
+    "llama-3.1-8b",    "llama-3.1-70b",       "llama-3.1-70b-fp8", "qwen3-8b",
+    "qwen3-32b",       "qwen3-32b-fp8",       "qwen3-30b-a3b",     "qwen3-30b-a3b-fp8",
+    "qwen3-235b-a22b", "qwen3-235b-a22b-fp8", "gpt-oss-120b",      "gpt-oss-20b",
+    "qwen3-4b",        "qwen3-4b-fp8",        "qwen3-8b-fp8",      "qwen3-next-80b-a3b",
+    "deepseek-r1",     "qwen3.5-27b",         "qwen3.5-35b-a3b",   "qwen3.5-397b-a17b"};
 
 static void die(const aisim_error *err)
 {

@@ -1,5 +1,5 @@
 --- Every rule that the code names (a comment such as "E-P12") is named by a test as well (A9).
--- For now a report: it prints what is missing and does not fail. AISIM_RULES=strict makes it fail.
+-- Without AISIM_RULES=strict (which ctest sets) it prints what is missing and does not fail.
 package.path = "tests/house/?.lua;" .. package.path
 local house = require "house"
 

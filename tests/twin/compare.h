@@ -59,7 +59,9 @@ typedef struct compare_case {
     compare_passes reset; /**< passes before which the cache is reset */
     compare_passes flush; /**< the same with force: everything running is preempted first */
     AISIM_ARRAY(compare_budget) budgets;
-    uint32_t connector; /**< tokens that a connector offers to every lookup (tests only) */
+    uint32_t connector;  /**< tokens that a connector offers to every lookup (tests only) */
+    uint32_t look_every; /**< running requests are looked at in passes that this divides; 0 = all */
+    bool listen;         /**< every other eight passes somebody listens for each token */
     bool waves; /**< deferral follows E-G2 with config.group_ranks and the pass as wave step */
 } compare_case;
 
@@ -97,7 +99,9 @@ typedef struct compare_case {
     X(async, true)                                                                                 \
     X(second_queue, true)                                                                          \
     X(connector, true)                                                                             \
-    X(flush, true)
+    X(flush, true)                                                                                 \
+    X(quiet, true)                                                                                 \
+    X(listen, true)
 
 typedef enum {
 #define X(name, on) COMPARE_WITH_##name,
@@ -117,6 +121,7 @@ const char *compare_features_parse(const char *list, uint64_t *features);
 #define COMPARE_COUNTERS(X)                                                                        \
     X(passes, "passes")                                                                            \
     X(passes_in_vain, "passes that could do nothing")                                              \
+    X(quiet_passes, "passes at whose running requests nobody looked")                              \
     X(scheduled, "scheduled items")                                                                \
     X(chunks_open, "prompt chunks that leave a rest")                                              \
     X(admissions, "first admissions")                                                              \

@@ -33,6 +33,10 @@ bool engine_activate(twin *engine, uint32_t id);
 bool engine_release_source(twin *engine, uint32_t id);
 void engine_verify(const twin *engine);
 
+/** Nobody looks at items and deliveries of the passes from here on (engine_internal.h). */
+void engine_set_quiet(twin *engine, bool on);
+/** A listener for each token comes or goes (engine_internal.h). */
+void engine_listen(twin *engine, bool on);
 /** What the engine hands to the timing model for the pass just planned (compare_probe.c). */
 const aisim_pass_shape *engine_shape(const twin *engine);
 

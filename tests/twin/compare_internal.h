@@ -22,6 +22,7 @@ typedef struct compare_runner {
     compare_result *out;
     twin *twin, *engine;
     uint32_t pass;
+    bool quiet;                         /* running requests are not looked at in this pass */
     bool in_flight;                     /* commands come between plan and complete */
     AISIM_ARRAY(compare_flight) flight; /* planned, not complete; several with overlap (R7) */
     const char *where;

@@ -18,6 +18,7 @@ typedef struct maker {
     uint32_t alphabet;   /* ids */
     uint32_t horizon;    /* passes over which requests arrive */
     bool squeeze;        /* short prompts, long outputs, several at once: preemptions */
+    bool steady;         /* long decodes */
     bool handoff;        /* some requests are sources or destinations */
     bool silent;         /* the next output is empty (E-P16) */
     uint64_t next_fresh; /* ids that occur once */
@@ -303,7 +304,9 @@ static void make_output(maker *m, compare_request *r)
     uint32_t style = m->silent ? 0 : below(m, 10);
     m->silent = false;
     r->output = style == 0 ? 0 : style == 1 ? 1 : between(m, 2, style < 7 ? 12 : 30);
-    if (m->squeeze && style > 1) {
+    if (m->steady) { /* long decodes with little happening (sched/cruise.h) */
+        r->output = style == 0 ? 0 : between(m, 10, 80);
+    } else if (m->squeeze && style > 1) {
         r->output = between(m, 6, 30);
     }
     if (plan_like_another(m, r) || chance(m, 40)) {
@@ -453,6 +456,7 @@ compare_case *compare_make(uint64_t seed, uint64_t index, uint64_t features)
                .features = features,
                .next_fresh = 1000};
     m.squeeze = chance(&m, 45);
+    m.steady = !m.squeeze && chance(&m, 40);
     m.longest = m.squeeze ? between(&m, 4, 24) : between(&m, 4, 60);
     m.alphabet = between(&m, 1, 3);
     m.horizon = between(&m, 1, 40);
@@ -461,6 +465,10 @@ compare_case *compare_make(uint64_t seed, uint64_t index, uint64_t features)
         make_request(&m);
     }
     make_events(&m);
+    if (with(&m, COMPARE_WITH_quiet, 40)) {
+        m.c->look_every = between(&m, 2, 30);
+    }
+    m.c->listen = with(&m, COMPARE_WITH_listen, 8);
     return m.c;
 }
 
@@ -470,6 +478,8 @@ compare_case *compare_copy(const compare_case *from)
     c->config = from->config;
     c->waves = from->waves;
     c->connector = from->connector;
+    c->look_every = from->look_every;
+    c->listen = from->listen;
     for (uint32_t i = 0; i < from->requests.len; i++) {
         compare_request r = from->requests.data[i];
         r.prompt = r.planned = (compare_tokens){0};

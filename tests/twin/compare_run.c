@@ -207,6 +207,12 @@ static bool plan(compare_runner *r)
         return false;
     }
     remember(r);
+    r->quiet = r->c->look_every > 0 && r->pass % r->c->look_every != 0;
+    compare_count(r, COMPARE_quiet_passes, r->quiet);
+    engine_set_quiet(r->engine, r->quiet);
+    if (r->c->listen) {
+        engine_listen(r->engine, (r->pass >> 3 & 1) != 0);
+    }
     compare_flight flight;
     flight.of_twin = twin_plan(r->twin, defer);
     flight.of_engine = engine_plan(r->engine, defer);

@@ -270,6 +270,7 @@ static void plain_config(shrinker *s)
         OPTION(config.speculation.pad_first_decode),
         OPTION(config.group_ranks),
         OPTION(waves),
+        OPTION(listen),
     };
     for (uint32_t i = 0; i < sizeof options / sizeof *options; i++) {
         set(s, 0, options[i].offset, (const char *)defaults + options[i].offset, options[i].size);
@@ -281,6 +282,7 @@ static void plain_config(shrinker *s)
     }
     lower(s, 0, OF_CASE(config.scheduler.max_sequences), 1);
     lower(s, 0, OF_CASE(connector), 0);
+    lower(s, 0, OF_CASE(look_every), 0);
     lower(s, 0, OF_CASE(config.kv.block_size), 2);
     lower(s, 0, OF_CASE(config.kv.state_blocks), 0);
     for (uint64_t n = s->best->config.kv.blocks; n > 1; n--) {

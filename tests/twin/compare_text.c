@@ -197,6 +197,10 @@ void compare_print(const compare_case *c, FILE *out)
     if (c->connector > 0) {
         fprintf(out, " connector=%" PRIu32, c->connector);
     }
+    if (c->look_every > 0) {
+        fprintf(out, " look_every=%" PRIu32, c->look_every);
+    }
+    fputs(c->listen ? " listen" : "", out);
     fputs(c->waves ? " waves\n" : "\n", out);
     for (uint32_t i = 0; i < c->requests.len; i++) {
         print_request(&c->requests.data[i], out);
@@ -304,6 +308,10 @@ static bool parse_config(compare_case *c, const char *key, const char *value)
 {
     if (strcmp(key, "waves") == 0) {
         return c->waves = true;
+    } else if (strcmp(key, "listen") == 0) {
+        return c->listen = true;
+    } else if (strcmp(key, "look_every") == 0) {
+        return parse_u32(value, &c->look_every);
     } else if (strcmp(key, "connector") == 0) {
         return parse_u32(value, &c->connector);
     }

@@ -459,6 +459,25 @@ static void clear_record(twin *t)
     t->emitted.len = t->evicted.len = t->names.len = t->events.len = 0;
 }
 
+void engine_set_quiet(twin *t, bool on)
+{
+    t->quiet = on;
+}
+
+void engine_listen(twin *t, bool on)
+{
+    const aisim_rank_config *config = &t->rank.config;
+    uint32_t tokens = AISIM_EV_BIT(AISIM_EV_TOKENS);
+    bool can_derive = config->speculation.mode == AISIM_SPECULATION_NONE &&
+                      config->scheduler.overlap == AISIM_OVERLAP_NONE;
+    if (can_derive) {
+        aisim_observer *observer = &t->engine.observers.list[0];
+        observer->mask = on ? observer->mask | tokens : observer->mask & ~tokens;
+        aisim_observers_update(&t->engine.observers);
+        t->derive = !on;
+    }
+}
+
 /* Batches of the record count from 0; the engine has slots, and none for a plan in vain. */
 uint32_t twin_plan(twin *t, bool defer_prefill)
 {
@@ -472,9 +491,11 @@ uint32_t twin_plan(twin *t, bool defer_prefill)
     t->record.budget_left = t->rank.budget_left;
     aisim_array_push(&t->batches, batch);
     if (batch != AISIM_NONE) {
-        read_items(t, aisim_rank_batch(&t->rank, batch));
+        if (!t->quiet) {
+            read_items(t, aisim_rank_batch(&t->rank, batch));
+            remember_order(t);
+        }
         read_decisions(t, aisim_rank_batch(&t->rank, batch));
-        remember_order(t);
     }
     engine_read_log(t);
     return t->record.batch;

@@ -48,9 +48,16 @@ struct twin {
     int64_t now_ns;
     AISIM_ARRAY(twin_pair) order; /* running when planned: serial, generated */
     bool derive;                  /* deliveries are derived, not listened to */
+    bool quiet;                   /* nobody looks: items and deliveries are left out */
     uint32_t verified, accepted;  /* of the verification under way */
     bool given;                   /* results came from the caller */
 };
+
+/** With `on` the passes from here on leave out items and deliveries, so that nothing brings the
+ * numbers of steady decoders up to date (sched/cruise.h). */
+void engine_set_quiet(twin *t, bool on);
+/** A listener for each token comes or goes: requests stop or start cruising. */
+void engine_listen(twin *t, bool on);
 
 /** Serial of a request of the rank. */
 static inline uint32_t serial_of(const twin *t, const aisim_request *r)

@@ -82,6 +82,12 @@ twin_totals twin_sum(const twin *t)
         .lookups = t->lookups,
         .lookup_tokens = t->lookup_tokens,
         .hit_tokens = t->hit_tokens,
+        .queued_prefill = t->rank.queued_prefill.count,
+        .queued_prefill_tokens = t->rank.queued_prefill.sum,
+        .queued_prefill_variance = aisim_length_variance(&t->rank.queued_prefill),
+        .queued_decode = t->rank.queued_decode.count,
+        .queued_decode_tokens = t->rank.queued_decode.sum,
+        .queued_decode_variance = aisim_length_variance(&t->rank.queued_decode),
     };
 }
 

@@ -194,6 +194,20 @@ static void push_list(lua_State *L, const twin *t, const char *key, const uint32
     lua_setfield(L, -2, key);
 }
 
+static void push_queued(lua_State *L, const twin_totals *totals)
+{
+    lua_createtable(L, 0, 6);
+    put(L, "prefill", (uint32_t)totals->queued_prefill);
+    put(L, "prefill_tokens", (uint32_t)totals->queued_prefill_tokens);
+    put(L, "decode", (uint32_t)totals->queued_decode);
+    put(L, "decode_tokens", (uint32_t)totals->queued_decode_tokens);
+    lua_pushnumber(L, totals->queued_prefill_variance);
+    lua_setfield(L, -2, "prefill_variance");
+    lua_pushnumber(L, totals->queued_decode_variance);
+    lua_setfield(L, -2, "decode_variance");
+    lua_setfield(L, -2, "queued");
+}
+
 static int l_state(lua_State *L)
 {
     twin *t = twin_check(L);
@@ -213,6 +227,7 @@ static int l_state(lua_State *L)
     put(L, "lookups", (uint32_t)totals.lookups);
     put(L, "lookup_tokens", (uint32_t)totals.lookup_tokens);
     put(L, "hit_tokens", (uint32_t)totals.hit_tokens);
+    push_queued(L, &totals);
     const uint32_t *serials;
     uint32_t n = twin_running(t, &serials);
     push_list(L, t, "running", serials, n);

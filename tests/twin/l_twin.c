@@ -447,5 +447,9 @@ int luaopen_aisim_twin(lua_State *L)
     lua_setfield(L, -2, "__gc");
     lua_pop(L, 1);
     luaL_newlib(L, functions);
+#ifdef AISIM_ENGINE_DOUBLE
+    twin_host_open(L);
+    luaL_setfuncs(L, twin_host_functions, 0);
+#endif
     return 1;
 }

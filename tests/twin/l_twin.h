@@ -15,6 +15,11 @@ extern const char *const twin_type_name;
 extern const luaL_Reg twin_record_methods[];
 extern const luaL_Reg twin_part_methods[];
 
+#ifdef AISIM_ENGINE_DOUBLE
+extern const luaL_Reg twin_host_functions[]; /* engine_host.c */
+void twin_host_open(lua_State *L);
+#endif
+
 /** The twin at index 1; raises when it has been freed. */
 twin *twin_check(lua_State *L);
 

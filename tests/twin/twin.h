@@ -198,6 +198,10 @@ typedef struct twin_totals {
     bool livelock;                   /**< too many preempting passes without a token (E-T8) */
     uint64_t preemptions, decode_forwards, accepted_including_base;
     uint64_t lookups, lookup_tokens, hit_tokens; /**< first admissions only */
+    /** Queued requests (E-F1): counts, tokens, population variance of the lengths (the twin leaves
+     *  them 0). */
+    uint64_t queued_prefill, queued_prefill_tokens, queued_decode, queued_decode_tokens;
+    double queued_prefill_variance, queued_decode_variance;
     /** Rare paths, so that a test can say it reached them (the engine double leaves them 0). */
     uint64_t undone, withdrawn, withdrawn_promoted, duplicates, promoted, self_preemptions;
 } twin_totals;

@@ -309,7 +309,9 @@ static void host_tier_refusals(void)
     REFUSES(HOST("}, prefix_caching: false}"), AISIM_EINVAL,
             "x.yaml:1:27: kv_cache.host_offload: needs prefix_caching = true");
     REFUSES(HOST("}, state_cache: {bytes_per_request: 3}}"), AISIM_EINVAL,
-            "x.yaml:1:27: kv_cache.host_offload: cannot be combined with state_cache");
+            "x.yaml:1:27: kv_cache.host_offload: cannot be combined with state_cache: leave one of "
+            "them "
+            "out; a recurrent state is not stored on host");
     REFUSES(HOST(", d2h_bandwidth_gbps: 1e-300}}"), AISIM_ERANGE,
             "x.yaml:1:68: kv_cache.host_offload.d2h_bandwidth_gbps = 1e-300: too small, moving "
             "6.71e+07 bytes would never end (0 = unlimited)");

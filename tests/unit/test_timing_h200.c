@@ -167,7 +167,7 @@ static void test_fused_against_serial(void)
         double together = ms_of(fused, 1, sn, 0, d, sk);
         double alone = fmax(ms_of(fused, 1, sn, 0, 0, 0), ms_of(fused, 0, 0, 0, d, sk));
         faster += together <= ms_of(serial, 1, sn, 0, d, sk);
-        CHECK(together >= 0.9 * alone);
+        CHECK(together >= 0.96 * alone);
     }
     CHECK(faster >= BATCHES * 95 / 100);
     aisim_timing_free(fused);
@@ -203,6 +203,42 @@ static void test_per_request(void)
     CHECK(!aisim_timing_wants_items(t));
     CHECK_EQ(aisim_timing_pass_items_ns(t, &shape, &items), aisim_timing_pass_ns(t, &shape));
     aisim_timing_free(t);
+}
+
+/* A memoised pass is bit-identical to a computed one, whatever came before it; the time by origin
+ * adds up to the whole. */
+static void test_memo(const char *model, aisim_parallelism p)
+{
+    aisim_timing *warm = timing_of(model, p), *cold = timing_of(model, p);
+    aisim_rng rng = aisim_rng_named(7, model);
+    for (int round = 0; round < 3; round++) {
+        aisim_rng same = aisim_rng_named(8, model);
+        for (int i = 0; i < 60; i++) {
+            uint64_t d = aisim_rng_below(&same, 100), chunks = aisim_rng_below(&same, 3);
+            aisim_pass_shape s = {chunks,
+                                  chunks * spread(&same, 16, 4096),
+                                  chunks * 1000,
+                                  d,
+                                  d * 3000,
+                                  1 + (uint32_t)(i % 3 == 0),
+                                  0};
+            aisim_timing_forget(cold);
+            CHECK_EQ(aisim_timing_pass_ns(warm, &s), aisim_timing_pass_ns(cold, &s));
+            s.new_tokens += aisim_rng_below(&rng, 5000); /* other keys of the same slots */
+            aisim_timing_pass_ns(warm, &s);
+        }
+    }
+    aisim_timing_usage usage = aisim_timing_usage_of(warm);
+    double sum = 0;
+    for (int i = 0; i < AISIM_PROVENANCE_COUNT; i++) {
+        sum += usage.by_ms[i];
+    }
+    CHECK(usage.passes > 300);
+    CHECK_NEAR(sum / usage.total_ms, 1, 1e-6);
+    CHECK(usage.by_ms[AISIM_PROVENANCE_CALIBRATED] > 0.5 * usage.total_ms);
+    CHECK(usage.by_ms[AISIM_PROVENANCE_FORMULA] > 0);
+    aisim_timing_free(warm);
+    aisim_timing_free(cold);
 }
 
 /* §11: each switch moves what it says, in the direction it says */
@@ -399,6 +435,9 @@ int main(void)
     test_behaviour();
     test_fused_against_serial();
     test_per_request();
+    test_memo("llama-3.1-8b", one);
+    test_memo("deepseek-r1", (aisim_parallelism){8, 1, 1, 8, 1});
+    test_memo("qwen3.5-35b-a3b", one);
     test_fixes();
     test_explanations();
     test_codes();

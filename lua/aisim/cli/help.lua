@@ -22,8 +22,10 @@ function TOPICS.timing()
 In Lua `timing` may also be a table with a function (five aggregates of the pass in, ms out):
   timing = { name = "mine", pure = true,
     pass = function(n_prefill, new_tokens, past_tokens, n_decode, context_tokens) return pass_ms end }
-pure = true promises that the result depends on the arguments only.
-Example: examples/custom_timing.lua]]
+pure = true promises that the result depends on the arguments only: results are kept and used again.
+Example: examples/custom_timing.lua
+
+aisim timing FILE tabulates, --explain shows the operations of one pass, --against CSV the error.]]
 end
 
 function TOPICS.hooks()

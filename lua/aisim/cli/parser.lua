@@ -67,11 +67,12 @@ M.VERBS = {
       command:option("--against", "Error table against measured passes; the rows name their configuration.")
         :argname("CSV")
       for _, name in ipairs { "median", "p95", "worst", "family-median" } do
-        command:option("--max-" .. name, "With --against: per cent beyond which the exit status is 4."):argname("PERCENT")
+        command:option("--max-" .. name, "With --against: per cent beyond which the exit status is 4.")
+          :argname("PERCENT")
       end
       command:option("-o --output", "With calibrate: the file to write."):argname("FILE")
-      command:option("--leave-out", "With calibrate: withhold this share of the rows and show their error; writes nothing.")
-        :argname("PERCENT")
+      command:option("--leave-out", "With calibrate: withhold this share of the rows and show their error; "
+        .. "writes nothing."):argname("PERCENT")
       command:option("--format", "Output."):choices { "table", "json", "markdown" }:default "table"
     end,
   },

@@ -27,6 +27,7 @@ local SPLITS <const> = {
   { "qwen3-235b-a22b", { 8, 1, 1, 8, 1 } },
   { "qwen3-235b-a22b-fp8", { 4, 1, 1, 4, 1 }, { 4, 1, 1, 1, 4 }, { 8, 1, 1, 1, 8 } },
   { "gpt-oss-120b", { 1, 1, 1, 1, 1 }, { 2, 1, 1, 2, 1 }, { 2, 1, 1, 1, 2 }, { 4, 1, 1, 4, 1 }, { 8, 1, 1, 8, 1 } },
+  { "gpt-oss-20b" },
   { "deepseek-r1", { 8, 1, 1, 8, 1 }, { 8, 1, 1, 1, 8 }, { 1, 1, 8, 1, 8 } },
   { "qwen3.5-27b", { 1, 1, 1, 1, 1 }, { 2, 1, 1, 1, 1 } },
   { "qwen3.5-35b-a3b", { 1, 1, 1, 1, 1 }, { 2, 1, 1, 2, 1 } },
@@ -111,7 +112,8 @@ local function leave_out(args)
     for i, group in ipairs(groups) do
       local c, t = statistics.summary(group.calibrated), statistics.summary(group.tables)
       list[i] = json.object { "operation", group.family, "catalogue", group.own, "n", c.n, "median", c.median,
-        "p90", c.p90, "p95", c.p95, "worst", c.worst, "tables_median", t.median, "tables_p95", t.p95, "tables_worst", t.worst }
+        "p90", c.p90, "p95", c.p95, "worst", c.worst, "tables_median", t.median, "tables_p95", t.p95,
+        "tables_worst", t.worst }
     end
     return json.encode(json.object { "withheld_percent", share, "errors", list })
   end
