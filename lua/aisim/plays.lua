@@ -130,7 +130,11 @@ function Plays:map(fn)
   for i = 1, #self do
     local play = self[i]
     local changed = fn(play)
-    if changed ~= false then builder:add(changed or play) end
+    if changed == nil or changed == true then changed = play end
+    if changed ~= false then
+      if type(changed) ~= "table" then check.fail("plays:map: play, true or false expected, got %s", type(changed)) end
+      builder:add(changed)
+    end
   end
   return builder:finish()
 end
