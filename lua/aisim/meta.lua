@@ -32,6 +32,16 @@ function aisim.plays(source) end
 ---@param options? { plays?: integer, seed?: integer, preset?: "042026"|"052726"|"062126", block_size?: integer, whole_blocks?: boolean, api?: "lognormal"|"linear", align_inputs?: false|"floor"|"ceil", [string]: any }
 ---@return aisim.Plays
 function aisim.agentx_synthetic(options) end
+
+--- Plays from tables of the form that plays:each() hands out.
+---@param list table[]
+---@return aisim.Plays
+function aisim.plays_of(list) end
+
+--- Traffic from a trace file: at its times, or with concurrency or arrivals.
+---@param options { path: string|string[], format?: string, block_size?: integer, class?: string, speedup?: number, concurrency?: integer, arrivals?: aisim.Arrivals, limit?: integer, from_ms?: number, to_ms?: number, lanes?: integer, until_ms?: number, requests?: integer, sessions?: integer, pool?: any, rng?: string }
+---@return aisim.Workload
+function aisim.trace(options) end
 ---@param source string|table   catalogue name, alias, path of a config.json, YAML or Lua file, or a table
 ---@return table
 function aisim.model(source) end
@@ -415,7 +425,13 @@ function Sim:autoscale(options) end
 ---@field [integer] table
 ---@field each fun(self: aisim.Plays): fun():   for play in plays:each() do … end; play is a copy: id, ordinal, block_size, conversations, requests
 ---@field filter fun(self: aisim.Plays, fn: fun(play: table): boolean): aisim.Plays
----@field save fun(self: aisim.Plays, path: string, options?: { hash_runs?: boolean }): aisim.Plays   writes Weka JSON lines
+---@field save fun(self: aisim.Plays, path: string, options?: { format?: "weka"|"agentic_mooncake", hash_runs?: boolean }): aisim.Plays
+---@field first fun(self: aisim.Plays, n: integer): aisim.Plays
+---@field sample fun(self: aisim.Plays, n: integer, seed?: integer): aisim.Plays
+---@field map fun(self: aisim.Plays, fn: fun(play: table): table|boolean|nil): aisim.Plays   nil, true: the play as changed; false: without it
+---@field cut fun(self: aisim.Plays, options: { requests?: integer, after_ms?: number, input_tokens?: integer }): aisim.Plays
+---@field rescale fun(self: aisim.Plays, options: { time?: number, delay?: number, output?: number }): aisim.Plays
+---@field merge fun(self: aisim.Plays, ...: aisim.Plays): aisim.Plays
 
 ---@class aisim.SessionsOptions
 ---@field class? string

@@ -35,8 +35,6 @@ end
 --- No profile: every play once, without idle guards, until the last one is done.
 local ONCE <const> = { duration_seconds = 1e9, tree_idle_cap_seconds = 1e9, global_idle_cap_seconds = 1e9 }
 
-local FOREVER <const> = 1e9 -- seconds
-
 --- Plays in lanes: the keys of aisim.agentx are those of the file without "agentic_". Without a
 -- snapshot a play starts at its first turn, without a profile every play runs once.
 local function plays(traffic)
@@ -59,7 +57,7 @@ local function plays(traffic)
     options.t_star, options.warmup = { 0, 0 }, false
   end
   if not load.agentic_profile then
-    options.profile, options.once = { duration_seconds = FOREVER }, true
+    options.profile, options.once = ONCE, true
   end
   return aisim.agentx(options)
 end

@@ -188,7 +188,8 @@ local function counts_line(found)
     parts[#parts + 1] = number(found.plays) .. " plays"
     parts[#parts + 1] = number(found.conversations) .. " conversations"
     if found.requests_in_subagents > 0 then
-      parts[#parts + 1] = ("%.1f %% of the requests in subagents"):format(100 * found.requests_in_subagents / found.rows)
+      local share = 100 * found.requests_in_subagents / found.rows
+      parts[#parts + 1] = ("%.1f %% of the requests in subagents"):format(share)
     end
   elseif found.sessions then
     parts[#parts + 1] = number(found.sessions) .. (found.sessions == 1 and " session" or " sessions")

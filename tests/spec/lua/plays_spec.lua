@@ -1,3 +1,4 @@
+-- luacheck: no max line length (rows of files)
 -- Plays as objects of a script: chosen, changed, built, saved (spec/lua-api.md §5, traffic §1, §4.3).
 local aisim = require "aisim"
 local core = require "aisim.core"

@@ -1,3 +1,4 @@
+-- luacheck: no max line length (rows of files)
 -- Trace files as traffic: aisim.trace (spec/traffic.md §3.1, §3.3). Times are exact: passes cost nothing but
 -- a fixed 10 ms, so arrivals can be read off.
 local aisim = require "aisim"
