@@ -106,7 +106,8 @@ local COMMAND <const> = "cmd id prompt output prompt_tokens"
 local RANK <const> = "block_size num_blocks max_batched_tokens max_seqs prefix_caching max_model_len role"
 
 return support.guard(M, {
-  align_split = { "block_size prefix_match_unit max_batched_tokens align_split", "start prompt known desired", "tokens" },
+  align_split = { "block_size prefix_match_unit max_batched_tokens align_split", "start prompt known desired",
+    "tokens" },
   pool = { "num_blocks", "op as hash count blocks hits fresh res", "steps final" },
   lease = { "block_size", "op prompt tokens count", "entries owned watermark opaque fresh_taken" },
   commands = { RANK, COMMAND, "result live active held missing" },
