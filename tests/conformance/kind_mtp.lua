@@ -184,7 +184,17 @@ function M.lease(vector)
   return true
 end
 
-M.mtp_lookahead = support.missing "width of a verification"
+function M.mtp_lookahead(vector)
+  for key in pairs(vector.expect) do
+    if key ~= "lookahead_tokens" then return false, "unknown expected key " .. key end
+  end
+  for i, r in ipairs(vector.requests) do
+    local want = vector.expect.lookahead_tokens[i]
+    local have = functions.burst_width(r.verify_width, r.max_drafts, r.remaining)
+    if have ~= want then return false, ("lookahead_tokens[%d]: want %s, have %s"):format(i, want, have) end
+  end
+  return true
+end
 
 -- ---- anchor, refusals -----------------------------------------------------------------------------
 
