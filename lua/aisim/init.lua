@@ -21,6 +21,7 @@ local PARTS <const> = {
   agentx = { "aisim.agentx", "agentx" },
   trace = { "aisim.trace", "trace" },
   plays = { "aisim.plays", "load" },
+  plays_of = { "aisim.plays", "build" },
   agentx_synthetic = { "aisim.plays", "synthetic" },
   model = { "aisim.catalogue", "model" },
   hardware = { "aisim.catalogue", "hardware" },

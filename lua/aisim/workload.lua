@@ -119,7 +119,8 @@ function M.make(kind, options) return setmetatable({ kind = kind, options = opti
 --- sim:workload(w)
 function M.add(sim, workload)
   if getmetatable(workload) ~= Workload then
-    check.fail("sim:workload: workload expected (aisim.open, aisim.closed, aisim.agentx, aisim.trace), got %s", type(workload))
+    check.fail("sim:workload: workload expected (aisim.open, aisim.closed, aisim.agentx, aisim.trace), got %s",
+      type(workload))
   end
   return M.starters[rawget(workload, "kind")](sim, workload)
 end

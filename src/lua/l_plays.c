@@ -113,7 +113,7 @@ static void push_edges(lua_State *L, const aisim_play *play, const aisim_play_re
 static void push_request(lua_State *L, const aisim_play *play, uint32_t i)
 {
     const aisim_play_request *r = &play->requests[i];
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 12);
     set_integer(L, "input_tokens", r->input_tokens);
     set_integer(L, "output_tokens", r->output_tokens);
     set_integer(L, "conversation", (lua_Integer)r->conversation + 1);
@@ -124,13 +124,53 @@ static void push_request(lua_State *L, const aisim_play *play, uint32_t i)
     lua_setfield(L, -2, "end_ms");
     lua_pushstring(L, play->models[r->model]);
     lua_setfield(L, -2, "model");
+    set_integer(L, "scope", (lua_Integer)play->conversations[r->conversation].scope + 1);
+    set_integer(L, "outer", r->outer);
+    if (r->inner != AISIM_NONE) {
+        set_integer(L, "inner", r->inner);
+    }
+    lua_createtable(L, (int)r->id_runs * 2, 0);
+    for (uint32_t k = 0; k < r->id_runs; k++) {
+        lua_pushinteger(L, (lua_Integer)play->ids[r->id_first + k].first);
+        lua_rawseti(L, -2, 2 * (lua_Integer)k + 1);
+        lua_pushinteger(L, (lua_Integer)play->ids[r->id_first + k].count);
+        lua_rawseti(L, -2, 2 * (lua_Integer)k + 2);
+    }
+    lua_setfield(L, -2, "hash_runs");
     push_edges(L, play, r);
     lua_setfield(L, -2, "after");
 }
 
+static void push_scopes(lua_State *L, const aisim_play *play)
+{
+    lua_createtable(L, (int)play->n_scopes, 0);
+    for (uint32_t i = 0; i < play->n_scopes; i++) {
+        const aisim_play_scope *scope = &play->scopes[i];
+        lua_createtable(L, 0, 6);
+        if (scope->outer != AISIM_NONE) {
+            set_integer(L, "outer", scope->outer);
+        }
+        set_integer(L, "tool_tokens", scope->tool_tokens);
+        set_integer(L, "system_tokens", scope->system_tokens);
+        lua_pushboolean(L, scope->blocking);
+        lua_setfield(L, -2, "blocking");
+        aisim_l_push_ms(L, scope->marker_ns);
+        lua_setfield(L, -2, "marker_ms");
+        if (scope->duration_ns >= 0) {
+            aisim_l_push_ms(L, scope->duration_ns);
+            lua_setfield(L, -2, "duration_ms");
+        }
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+    lua_setfield(L, -2, "scopes");
+}
+
 static void push_play(lua_State *L, const aisim_play *play)
 {
-    lua_createtable(L, 0, 5);
+    lua_createtable(L, 0, 7);
+    aisim_l_push_ms(L, play->first_start_ns);
+    lua_setfield(L, -2, "start_ms");
+    push_scopes(L, play);
     lua_pushstring(L, play->id);
     lua_setfield(L, -2, "id");
     set_integer(L, "ordinal", play->ordinal);
@@ -167,42 +207,36 @@ static int plays_each(lua_State *L)
     return 1;
 }
 
-/* plays:filter(fn) -> the plays for which fn(play) is true */
-static int plays_filter(lua_State *L)
+/* core.plays_pick(plays, list of numbers) -> these plays in this order */
+static int l_plays_pick(lua_State *L)
 {
     aisim_l_corpus *plays = aisim_l_check_plays(L, 1);
-    if (lua_type(L, 2) != LUA_TFUNCTION) {
-        return aisim_l_fail(L, "plays:filter: function expected, got %s", luaL_typename(L, 2));
-    }
+    luaL_checktype(L, 2, LUA_TTABLE);
     const aisim_corpus *all = plays->corpus;
-    bool *chosen = lua_newuserdatauv(L, all->n_plays * sizeof *chosen + 1, 0);
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < all->n_plays; i++) {
-        lua_pushvalue(L, 2);
-        push_play(L, &all->plays[i]);
-        lua_call(L, 1, 1);
-        chosen[i] = lua_toboolean(L, -1);
-        n += chosen[i];
+    uint32_t n = (uint32_t)lua_rawlen(L, 2);
+    for (uint32_t i = 0; i < n; i++) {
+        lua_Integer number =
+            lua_rawgeti(L, 2, (lua_Integer)i + 1) == LUA_TNUMBER ? lua_tointeger(L, -1) : 0;
         lua_pop(L, 1);
+        if (number < 1 || number > (lua_Integer)all->n_plays) {
+            return aisim_l_fail(L, "plays: no play number %d", (int)number);
+        }
     }
-    if (n == 0) {
-        return aisim_l_fail(L, "plays:filter: no play is left of %d", (int)all->n_plays);
-    }
-    aisim_l_corpus *chosen_plays = aisim_l_push_plays(L);
+    aisim_l_corpus *chosen = aisim_l_push_plays(L);
     aisim_corpus *part = aisim_alloc_zero(1, sizeof *part);
     *part = *all;
     part->plays = aisim_alloc(n, sizeof *part->plays);
-    part->n_plays = 0;
-    for (uint32_t i = 0; i < all->n_plays; i++) {
-        if (chosen[i]) {
-            part->plays[part->n_plays] = all->plays[i];
-            part->plays[part->n_plays].ordinal = part->n_plays;
-            part->n_plays++;
-            part->digest = aisim_mix64(part->digest ^ i);
-        }
+    part->n_plays = n;
+    for (uint32_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 2, (lua_Integer)i + 1);
+        uint32_t source = (uint32_t)lua_tointeger(L, -1) - 1;
+        lua_pop(L, 1);
+        part->plays[i] = all->plays[source];
+        part->plays[i].ordinal = i;
+        part->digest = aisim_mix64(part->digest ^ source);
     }
-    chosen_plays->corpus = part;
-    chosen_plays->base = plays;
+    chosen->corpus = part;
+    chosen->base = plays;
     aisim_l_corpus_hold(plays);
     return 1;
 }
@@ -254,13 +288,14 @@ static int plays_tostring(lua_State *L)
 
 void aisim_l_plays_register(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"plays", l_plays}, {NULL, NULL}};
-    static const luaL_Reg methods[] = {
-        {"each", plays_each}, {"filter", plays_filter}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"plays", l_plays}, {"plays_pick", l_plays_pick}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"each", plays_each}, {NULL, NULL}};
     static const aisim_l_class class_ = {AISIM_L_PLAYS, methods,        plays_index,
                                          NULL,          plays_tostring, plays_gc};
     luaL_setfuncs(L, functions, 0);
     aisim_l_plays_make_register(L);
+    aisim_l_plays_build_register(L);
     aisim_l_class_register(L, &class_);
     luaL_getmetatable(L, AISIM_L_PLAYS);
     lua_pushcfunction(L, plays_len);

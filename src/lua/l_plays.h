@@ -22,5 +22,6 @@ void aisim_l_corpus_release(aisim_l_corpus *corpus); /**< NULL allowed */
 
 /** Functions of l_plays_make.c into the table on top. */
 void aisim_l_plays_make_register(lua_State *L);
+void aisim_l_plays_build_register(lua_State *L); /**< of l_plays_build.c */
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "lua/l_plays.h"
 #include "workload/synthetic.h"
+#include "workload/trace_plays.h"
 #include "workload/weka_write.h"
 
 /* core.synthetic_fields() -> { name = numbers it takes } of all parameters that are numbers */
@@ -86,7 +87,8 @@ static int l_agentx_synthetic(lua_State *L)
     return 1;
 }
 
-/* core.plays_save(plays, path, hash_runs): Weka JSON lines; under a temporary name until complete
+/* core.plays_save(plays, path, hash_runs, graph): Weka JSON lines or agentic_mooncake; under a
+ * temporary name until complete
  */
 static int l_plays_save(lua_State *L)
 {
@@ -98,7 +100,11 @@ static int l_plays_save(lua_State *L)
     if (file == NULL) {
         return aisim_l_fail(L, "%s: cannot be written: %s", path, strerror(errno));
     }
-    for (uint32_t i = 0; i < corpus->n_plays && !ferror(file); i++) {
+    bool graph = lua_toboolean(L, 4);
+    if (graph) {
+        aisim_graph_write(corpus, file);
+    }
+    for (uint32_t i = 0; i < corpus->n_plays && !graph && !ferror(file); i++) {
         aisim_weka_write(&corpus->plays[i], runs, file);
     }
     bool broken = ferror(file) != 0;

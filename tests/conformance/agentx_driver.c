@@ -3,7 +3,7 @@
  *     agentx_driver FILE      one JSON line per vector of kind "agentx": what the client did
  *
  * The stub answers after a fixed time, without queue or cache, as vectors/README.md describes.
- * Nothing of the replay is decided here: agentx_check.lua compares the lines with the file. */
+ * Nothing of the replay is decided here: kind_agentx.lua compares the lines with the file. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>

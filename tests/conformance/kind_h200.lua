@@ -7,7 +7,8 @@ local M = { by = { default = "function" } }
 --- Runs the tool on the folder of the file; its last line counts rows.
 local function check(context, report, name, mode, extra)
   local folder = context.path:match "^(.*)/[^/]*$" or "."
-  local pipe = assert(io.popen(("%s/timing_check %s %s %s 2>&1"):format(context.tools, mode, support.quote(folder), extra)))
+  local command = ("%s/timing_check %s %s %s 2>&1"):format(context.tools, mode, support.quote(folder), extra)
+  local pipe = assert(io.popen(command))
   local last = ""
   for line in pipe:lines() do last = line end
   local ok = pipe:close() and last:find "^%d+ passed, 0 failed" ~= nil
@@ -19,8 +20,8 @@ function M.file(_, context, report)
   if name:find "capacity" then
     check(context, report, "capacity", "capacity", "")
   elseif name:find "latency" then
-    local root = context.here .. "/../.."
-    check(context, report, "calibration", "passes", "calibration " .. support.quote(root .. "/lua/aisim/hardware/h200_sxm.calib"))
+    local calibration = context.here .. "/../../lua/aisim/hardware/h200_sxm.calib"
+    check(context, report, "calibration", "passes", "calibration " .. support.quote(calibration))
     check(context, report, "tables", "passes", "tables " .. support.quote(context.data .. "/h200"))
   else
     report(name, false, "no tool prints operation lists")

@@ -8,9 +8,12 @@ local support = require "support"
 local M = { by = { default = "function", mtp_native_trace = "engine", mtp_burst_trace = "engine",
   prefix_recompute = "engine", admission = "engine", anchor = "engine" } }
 
-for kind, driver in pairs(support.drivers(context, "drive_mtp", engine)) do M[kind] = support.adapt(driver) end
+for kind, driver in pairs(support.drivers(context, "drive_mtp", engine)) do
+  M[kind] = support.adapt(driver)
+end
 
-local ACCEPT <const> = support.set "accepted_including_base accepted_drafts mean_including_base tolerance first_uniforms"
+local ACCEPT <const> = support.set [[accepted_including_base accepted_drafts mean_including_base
+  tolerance first_uniforms]]
 local drive_accept <const> = M.mtp_accept
 
 --- The uniforms behind the first draws: a position is accepted exactly when its uniform is below the rate.

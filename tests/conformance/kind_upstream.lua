@@ -41,6 +41,8 @@ end
 
 M.split = support.adapt(on_engine.split)
 
+M.host = support.adapt(support.drivers(context, "drive_host", engine).host)
+
 -- ---- kv -------------------------------------------------------------------------------------------
 
 local IDS <const> = support.set "new_blocks queue refs table blocks" -- block ids: the twin alone has them

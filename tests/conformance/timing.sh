@@ -30,6 +30,9 @@ check "built-in calibration" "$program" timing --against "$passes" \
 sed -n '/^<!-- aisim timing --against/,/^<!-- end/p' README.md | sed '1d;$d' >"$scratch/shown"
 check "the README shows it" cmp "$scratch/readme" "$scratch/shown"
 
+LD_PRELOAD=${AISIM_LUA_PRELOAD:-} LUA_PATH="$build/lua/?.lua;$build/lua/?/init.lua;;" LUA_CPATH="$build/lua/?.so;;" \
+  lua5.4 tests/conformance/timing_mixed.lua "$vectors" || status=1
+
 if [ -f "$tables/gemm.csv" ]; then
   "$build/tests/timing_check" passes "$vectors" tables "$tables" || status=1
   check "measured tables" "$program" timing --against "$passes" --tables "$tables" --max-worst 0.1

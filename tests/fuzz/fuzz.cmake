@@ -1,9 +1,18 @@
 # Fuzz targets: tests/fuzz/fuzz_<name>.c over tests/fuzz/corpus/<name>, files and all their prefixes.
-# With a fuzzing engine: clang -fsanitize=fuzzer,address,undefined tests/fuzz/fuzz_<name>.c src/*/*.c
+# With a fuzzing engine (clang): cmake --build build --target libfuzzer_<name>, then
+#   build/tests/libfuzzer_<name> -max_total_time=60 FOLDER tests/fuzz/corpus/<name>
+find_program(AISIM_CLANG NAMES clang DOC "Compiler with a fuzzing engine, for the libfuzzer targets")
 file(GLOB files CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 list(FILTER files EXCLUDE REGEX "fuzz_main\\.c$")
 foreach(file IN LISTS files)
   string(REGEX REPLACE ".*/fuzz_(.*)\\.c$" "\\1" name ${file})
   aisim_test_program(aisim_fuzz_${name} tests ${file} tests/fuzz/fuzz_main.c)
   aisim_test(NAME fuzz.${name} LABEL fuzz COMMAND aisim_fuzz_${name} tests/fuzz/corpus/${name})
+  if(AISIM_CLANG)
+    add_custom_target(libfuzzer_${name}
+      COMMAND ${AISIM_CLANG} -std=c11 -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+        -D_POSIX_C_SOURCE=200809L -DAISIM_ASSERTS -DAISIM_VERSION="${PROJECT_VERSION}" -I include -I src
+        ${file} ${core_sources} -ljansson -lyaml -lz -lm -o ${PROJECT_BINARY_DIR}/tests/libfuzzer_${name}
+      WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM)
+  endif()
 endforeach()

@@ -77,6 +77,33 @@ M.VERBS = {
     end,
   },
   {
+    name = "trace", summary = "Read a workload file: lengths, arrivals, sessions, reuse; make, convert, sample, rescale one.",
+    example = "aisim trace trace.jsonl --blocks 16,64 --capacity 1000,20k",
+    build = function(command)
+      command:argument("file", "Trace or play files, folders, patterns; in order."):argname("FILE"):args "*"
+      command:option("--trace-format", "Format of the file (default: by its first line)."):argname("NAME")
+      command:option("--block-size", "Tokens per recorded block (default: as the file says, or what fits)."):argname("N")
+      command:option("--align-inputs", "Plays: prompts cut or filled to whole blocks."):choices { "false", "floor", "ceil" }
+        :default "false"
+      command:option("--blocks", "Reuse at these block sizes."):argname("N,…")
+      command:option("--capacity", "Reuse in caches of so many blocks, least recently used out first."):argname("N,…")
+      command:option("--limit", "Only the first rows, or plays."):argname("N")
+      command:option("--from", "Only what arrives so long after the first row."):argname("TIME")
+      command:option("--to", "Only what arrives before."):argname("TIME")
+      command:option("--convert", "Write as mooncake, lengths; plays also as weka, agentic_mooncake."):argname("FORMAT")
+      command:option("--sample", "Write a random part: so many sessions, rows or plays, or a share."):argname("N|SHARE")
+      command:option("--scale", "Write with all times divided by a factor."):argname("X")
+      command:option("--generate", "Make plays up: agentx."):argname("KIND")
+      command:option("--plays", "With --generate: how many (200)."):argname("N")
+      command:option("--preset", "With --generate: whose subagents."):choices { "042026", "052726", "062126" }
+      command:option("--set", "With --generate: a parameter, for example tool_gap_s=3,1.2."):argname("NAME=VALUE"):count "*"
+      command:option("--seed", "Of --generate and --sample (42)."):argname("N")
+      command:flag("--hash-runs", "Write block ids of plays as start,count lists.")
+      command:option("-o --output", "The file to write."):argname("FILE")
+      command:option("--format", "Output."):choices { "table", "json" }:default "table"
+    end,
+  },
+  {
     name = "list", summary = "Show what there is to choose from.",
     example = "aisim list hooks",
     build = function(command)

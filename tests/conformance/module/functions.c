@@ -5,6 +5,7 @@
 #include <lua.h>
 
 #include "functions.h"
+#include "host/host.h"
 #include "kv/block_pool.h"
 #include "sched/queue.h"
 #include "sched/split.h"
@@ -44,7 +45,34 @@ static int l_lease_owned(lua_State *L)
     return 1;
 }
 
+/* headroom(block_size, prompt, allocated, opaque, lookahead) -> owned, remaining (E-K4, E-R1) */
+static int l_headroom(lua_State *L)
+{
+    aisim_block_pool pool = {.block_size = (uint32_t)luaL_checkinteger(L, 1)};
+    aisim_lease lease = {.allocated = (uint32_t)luaL_checkinteger(L, 3),
+                         .opaque = (uint32_t)luaL_checkinteger(L, 4)};
+    luaL_argcheck(L, pool.block_size > 0, 1, "block size");
+    uint64_t owned = aisim_lease_owned(&pool, &lease);
+    lua_pushinteger(L, (lua_Integer)owned);
+    lua_pushinteger(L, (lua_Integer)aisim_headroom_of((uint64_t)luaL_checkinteger(L, 2),
+                                                      (uint64_t)luaL_checkinteger(L, 5), UINT64_MAX,
+                                                      pool.block_size, owned));
+    return 2;
+}
+
+/* headroom_gate(blocks, active, headroom, need) -> admitted (E-R4) */
+static int l_headroom_gate(lua_State *L)
+{
+    uint64_t available =
+        aisim_load_available((uint64_t)luaL_checkinteger(L, 1), (uint64_t)luaL_checkinteger(L, 2),
+                             (uint64_t)luaL_checkinteger(L, 3));
+    lua_pushboolean(L, (uint64_t)luaL_checkinteger(L, 4) <= available);
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
+    {"headroom", l_headroom},
+    {"headroom_gate", l_headroom_gate},
     {"state_blocks", l_state_blocks},
     {"length_stats", l_length_stats},
     {"rates_from_mean", functions_rates_from_mean},

@@ -4,6 +4,7 @@ local hooks = require "aisim.hooks"
 require "aisim.sim"
 require "aisim.workload"
 require "aisim.timing"
+require "aisim.plays"
 
 local path = assert(package.searchpath("aisim.meta", package.path))
 local file <close> = assert(io.open(path))
