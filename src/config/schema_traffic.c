@@ -81,8 +81,9 @@ static const aisim_field source_rows[] = {
     {.key = "images", .kind = AISIM_FIELD_OBJECT, NOT_MODELLED("text models only")},
     {.key = "format",
      .kind = AISIM_FIELD_CHOICE,
-     .choices = "weka|~mooncake|~mooncake-delta|~agentic_mooncake|~applied_compute_agentic|~dynamo|"
-                "~azure|~burstgpt|~lengths",
+     .choices =
+         "weka|mooncake|mooncake-delta|agentic_mooncake|applied_compute_agentic|dynamo|azure|"
+         "burstgpt|lengths|sessions",
      .fallback = "weka",
      .when = "type=trace",
      .meaning = "what a line of the files is"},
@@ -95,7 +96,7 @@ static const aisim_field source_rows[] = {
      .kind = AISIM_FIELD_INTEGER,
      .when = "type=trace",
      .unit = "tokens",
-     .meaning = "per hash id; weka files carry it, a value here must agree with them",
+     .meaning = "per hash id; a value here must agree with files that carry it",
      BETWEEN(1, 1048576)},
     {.key = "nested_timestamp_basis",
      .kind = AISIM_FIELD_CHOICE,
