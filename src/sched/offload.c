@@ -117,6 +117,8 @@ void aisim_offload_forget(aisim_rank *rank, uint32_t slot)
     if (e->stage == AISIM_CONNECTOR_LOADING) {
         aisim_host_withdraw(tier(rank), e->job);
         rank->offload.withdrawn = true;
+        int64_t *fence_ns = &rank->pool.extents.evicted_copy_ns;
+        *fence_ns = e->start_ns > *fence_ns ? e->start_ns : *fence_ns; /* anonymous again */
     }
     rank->offload.headroom -= e->headroom;
     rank->offload.ready -= is_ready(e);
@@ -197,6 +199,7 @@ static bool start_load(aisim_rank *rank, uint32_t slot, uint32_t device, uint32_
     aisim_connector_entry *e = enter_queue(rank, slot);
     e->job = aisim_host_load(tier(rank), r->lease.run, device, loaded, slot, r->id, start_ns,
                              rank->now_ns);
+    e->start_ns = start_ns;
     e->device_blocks = device;
     e->loaded_blocks = loaded;
     e->headroom = remaining(rank, r, loaded); /* E-R2 */
@@ -371,6 +374,9 @@ void aisim_offload_pass_end(aisim_rank *rank, int64_t end_ns)
         aisim_host_group_advance(tier(rank)->group, end_ns);
     }
     submit_stores(rank, end_ns);
+    if (shared(rank)) { /* first bytes without latency, copies that take no time */
+        aisim_host_group_advance(tier(rank)->group, end_ns);
+    }
     aisim_offload_transfers(rank, end_ns);
     aisim_offload_show(rank, end_ns);
 }

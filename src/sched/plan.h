@@ -98,6 +98,10 @@ void aisim_rank_give_back(aisim_rank *rank, uint32_t slot, uint32_t withdrawn_fr
 /** Adds (sign 1) or takes back (sign -1) an entry's share of the pass shape. */
 void aisim_rank_shape_entry(aisim_rank *rank, const aisim_plan_entry *entry, int sign);
 
+/** Tokens a burst needs storage for (mtp.md section 8): drafts + 1, at most what is left to
+ * generate; a tree of drafts, wider than drafts + 1, needs its whole width also near the end. */
+uint32_t aisim_burst_width(uint32_t verify_width, uint32_t drafts, uint32_t output_left);
+
 /** E-M1, E-M5: blocks for the bursts of all ready requests (speculate.c). */
 void aisim_rank_burst_reserve(aisim_rank *rank);
 /** Accepted drafts of one verification. */

@@ -205,6 +205,12 @@ void aisim_rank_unblock(aisim_rank *rank, uint32_t slot);
 bool aisim_rank_reserve(aisim_rank *rank, uint32_t slot);
 /** Tokens that a reserved request still needs transferred (whole blocks). */
 uint32_t aisim_rank_missing(const aisim_rank *rank, uint32_t slot);
+/** Time on the link between source and destination (engine.md section 15), in ms.
+ *  @param tokens        the prompt, or what is missing
+ *  @param state_bytes   recurrent state that travels along
+ *  @param gb_per_second decimal, > 0 */
+double aisim_handoff_ms(uint64_t tokens, double bytes_per_token, double state_bytes,
+                        double gb_per_second);
 /** The transfer has arrived: blocks are published, C = A = P, it queues at its ordinal.
  *  @return false = no-op */
 bool aisim_rank_activate(aisim_rank *rank, uint32_t slot);

@@ -15,7 +15,10 @@ function M.file(content, context, report)
   for i = 1, 3 do command = ("%s %s"):format(command, support.quote(folder .. i .. ".jsonl")) end
   local got, trouble = support.json_lines(command)
   if not got then return report("corpus", false, trouble) end
-  table.remove(got)
+  local total = table.remove(got)
+  local reuse = ("%d of %d"):format(total.ideal_reused_tokens, total.input_tokens)
+  local want <const> = "5815020032 of 6037445403" -- traffic.md §4.2
+  report("ideal reuse of the corpus", reuse == want, reuse ~= want and ("want %s, have %s"):format(want, reuse) or nil)
   local plays, header = {}, nil
   for _, play in ipairs(got) do plays[play.id] = play end
   for line in content:gmatch "[^\r\n]+" do

@@ -8,8 +8,8 @@
 -- Exit 1 after a failure. AISIM_BUILD_DIR (default: build) holds what was built; AISIM_VECTORS names the
 -- folder beside which data/ lies, for vectors that need recorded traces.
 --
--- What drives a vector is found by name: kind_<family>_<kind>.lua, kind_<family>.lua, kind_<kind>.lua
--- beside this file. The family is that of the file (see `family_of`). A driver module returns
+-- What drives a vector is found by name: kind_<family>_<kind>.lua or kind_<family>.lua beside this
+-- file. The family is that of the file (see `family_of`). A driver module returns
 --     function(vector, context) -> true | false, difference | nil, reason why skipped
 -- or a table of such functions by kind, or { file = function(content, context, report) } for files
 -- that are no lists of vectors; `by` and the label in third place say who answered. No driver, or a
@@ -67,7 +67,7 @@ local function load_driver(name)
 end
 
 local function driver_of(family, kind)
-  for _, name in ipairs { ("kind_%s_%s"):format(family, kind), "kind_" .. family, "kind_" .. kind } do
+  for _, name in ipairs { ("kind_%s_%s"):format(family, kind), "kind_" .. family } do
     local module = load_driver(name)
     if type(module) == "function" then return module, module end
     if module and type(module[kind]) == "function" then return module[kind], module end

@@ -2,7 +2,7 @@
 -- host_lookup of offload.json, and host of vllm_upstream.json. Only the product has them.
 
 local cjson = require "cjson"
-local engine = require "aisim_twin"
+local engine = ... or require "aisim_twin"
 local subset = require "compare"
 
 local drivers = {}

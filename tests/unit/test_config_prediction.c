@@ -323,8 +323,8 @@ static void roles_and_modes(void)
     REFUSES("engine: {mode: afd}", "x.yaml:1:16: known, not modelled: engine.mode = 'afd' "
                                    "(modelled: aggregated, disaggregated)");
     REFUSES("{engine: {}, router: {policy: kv_router}}",
-            "x.yaml:1:31: known, not modelled: router.policy = 'kv_router' (modelled: round_robin; "
-            "in Lua a router may be a function)");
+            "x.yaml:1:31: known, not modelled: router.policy = 'kv_router' (kv is the router of "
+            "that name; in Lua a router may be a function)");
     REFUSES(
         "{engine: {}, planner: {policy: enabled}}",
         "x.yaml:1:32: known, not modelled: planner.policy = 'enabled' (scale with sim:autoscale "
