@@ -89,6 +89,7 @@ typedef struct aisim_rank_view {
     aisim_worker_state state;
     uint32_t waiting, running;
     uint64_t kv_active, kv_inactive, kv_total; /**< blocks */
+    uint64_t host_used; /**< blocks of its host pool, resident or on their way; shared: of all */
     uint64_t passes;
     /* kept by the router's book-keeping (spec/routing.md §1) */
     uint64_t active_requests, active_prefill_tokens, active_blocks;

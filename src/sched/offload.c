@@ -250,6 +250,7 @@ static void store(aisim_rank *rank, uint32_t slot)
     if (end <= r->stored_blocks) {
         return;
     }
+    uint64_t evicted = tier(rank)->group->pool.evicted_blocks;
     aisim_host_admission result = aisim_host_prepare(tier(rank), r->lease.run, r->stored_blocks,
                                                      end, keys, slot, r->id, rank->now_ns, &job);
     if (result == AISIM_HOST_PREPARED) {
@@ -260,6 +261,10 @@ static void store(aisim_rank *rank, uint32_t slot)
                                      r->lease.owner, job, shared(rank));
         }
         r->store_job = job;
+        evicted = tier(rank)->group->pool.evicted_blocks - evicted;
+        if (evicted > 0 && aisim_wanted(&rank->engine->observers, AISIM_EV_HOST_EVICT)) {
+            aisim_offload_tell_evicted(rank, job, evicted);
+        }
     }
     if (result == AISIM_HOST_PREPARED || result == AISIM_HOST_PRESENT) {
         r->stored_blocks = end;

@@ -78,6 +78,8 @@ void aisim_rank_show_kv(aisim_rank *rank, int64_t t_ns);
 
 /** A transfer begins or has been delivered (offload_events.c). */
 void aisim_offload_tell(const aisim_rank *rank, uint32_t job, aisim_event_type type, int64_t t_ns);
+/** Host blocks made room for this store. */
+void aisim_offload_tell_evicted(const aisim_rank *rank, uint32_t job, uint64_t blocks);
 /** KV events of both tiers since the last time. */
 void aisim_offload_show(aisim_rank *rank, int64_t t_ns);
 

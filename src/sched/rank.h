@@ -224,6 +224,9 @@ bool aisim_rank_reset(aisim_rank *rank, bool force);
 uint32_t aisim_draw_accepted(uint64_t seed, uint32_t rank, uint64_t request, uint64_t step,
                              const double *rates, uint32_t drafts);
 
+/** Emits RANK_TOTALS. */
+void aisim_rank_show_totals(const aisim_rank *rank, int64_t t_ns);
+
 /** I1-I23 that apply; expensive. */
 void aisim_rank_verify(const aisim_rank *rank);
 

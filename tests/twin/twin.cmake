@@ -40,7 +40,7 @@ set_target_properties(aisim_engine_module PROPERTIES PREFIX "" OUTPUT_NAME aisim
 
 # The engine against the twin on random workloads (compare.h). The cases in cases/ are shrunk
 # failures of the past.
-aisim_test_program(aisim_compare tests ${twin_dir}/compare.c ${twin_dir}/compare_make.c
+aisim_test_program(aisim_compare tests ${twin_dir}/compare.c ${twin_dir}/compare_make.c ${twin_dir}/compare_features.c
   ${twin_dir}/compare_text.c ${twin_dir}/compare_run.c ${twin_dir}/compare_same.c
   ${twin_dir}/compare_count.c ${twin_dir}/compare_shrink.c ${twin_dir}/compare_probe.c
   ${twin_dir}/compare_tier.c)

@@ -108,7 +108,7 @@ void twin_connector_leave(twin *t, twin_request *r)
     r->connected = false;
 }
 
-/* ---- headroom (§7.3) ------------------------------------------------------------------------- */
+/* ---- headroom (§7.3, E-R1, E-R2, E-R3) ------------------------------------------------------- */
 
 static uint32_t footprint(const twin *t, const twin_request *r)
 {
