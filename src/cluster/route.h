@@ -95,6 +95,7 @@ void aisim_route_free(aisim_route *route); /**< NULL allowed */
 /** Which books the policy needs: those who feed the router may leave out the rest. */
 bool aisim_route_wants_blocks(const aisim_route *route);
 bool aisim_route_wants_overlap(const aisim_route *route);
+bool aisim_route_wants_prefill(const aisim_route *route); /**< and the chosen overlap */
 bool aisim_route_wants_telemetry(const aisim_route *route);
 bool aisim_route_wants_keys(const aisim_route *route); /**< texts of the request */
 
