@@ -259,6 +259,9 @@ static aisim_status check_modelled(const aisim_value *engine, const aisim_rank_c
     } else if (aisim_given(engine, "kv_cache.host_offload") != NULL &&
                (modelled & AISIM_MODELS_HOST_OFFLOAD) == 0) {
         key = "kv_cache.host_offload";
+    } else if (aisim_given(engine, "kv_transfer") != NULL &&
+               (modelled & AISIM_MODELS_HANDOFF) == 0) {
+        key = "kv_transfer";
     }
     return key == NULL ? AISIM_OK
                        : aisim_fail_path(err, engine, key, AISIM_ENOTMODELLED,

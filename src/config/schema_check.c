@@ -111,13 +111,24 @@ static aisim_status check_kind(aisim_value *value, const aisim_field *field, con
     AISIM_UNREACHABLE();
 }
 
-/* DEFAULT_ONLY: numbers whose other values the engine does not know. */
+/* The default is a quoted text or an integer. */
+static bool is_default(const aisim_value *value, const aisim_field *field)
+{
+    if (field->kind == AISIM_FIELD_TEXT) {
+        const char *text = aisim_value_as_text(value);
+        size_t n = strlen(text);
+        return strlen(field->fallback) == n + 2 && strncmp(field->fallback + 1, text, n) == 0;
+    }
+    aisim_number only = aisim_number_scan(field->fallback);
+    AISIM_CHECK(only.kind == AISIM_NUMBER_INTEGER);
+    return aisim_value_as_real(value) == (double)only.integer;
+}
+
+/* DEFAULT_ONLY: keys whose other values the engine does not know. */
 static aisim_status check_default_only(const aisim_value *value, const aisim_field *field,
                                        const aisim_place *at)
 {
-    aisim_number only = aisim_number_scan(field->fallback);
-    AISIM_CHECK(only.kind == AISIM_NUMBER_INTEGER);
-    if (aisim_value_as_real(value) == (double)only.integer) {
+    if (is_default(value, field)) {
         return AISIM_OK;
     }
     char shown[96];

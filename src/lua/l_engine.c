@@ -390,9 +390,45 @@ static int l_yaml(lua_State *L)
     return 1;
 }
 
+/* ---- the schema itself ----------------------------------------------------------------------- */
+
+static void set_text(lua_State *L, const char *key, const char *text)
+{
+    lua_pushstring(L, text); /* NULL = nil */
+    lua_setfield(L, -2, key);
+}
+
+static bool add_row(void *context, const char *path, const aisim_field *field)
+{
+    static const char *const statuses[] = {"used", "default_only", "not_modelled"};
+    lua_State *L = context;
+    lua_createtable(L, 0, 7);
+    set_text(L, "path", path);
+    set_text(L, "status", statuses[field->status]);
+    set_text(L, "object", field->object);
+    set_text(L, "default", field->fallback);
+    set_text(L, "choices", field->kind == AISIM_FIELD_CHOICE ? field->choices : NULL);
+    set_text(L, "note", field->note);
+    lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+    return true;
+}
+
+/* core.schema(object) -> list of rows { path, status, object, default, choices, note }, nested
+ * objects before their rows; for tests and tools. Empty for an unknown object. */
+static int l_schema(lua_State *L)
+{
+    const char *object = luaL_checkstring(L, 1);
+    lua_newtable(L);
+    aisim_schema_walk(object, add_row, L);
+    return 1;
+}
+
 void aisim_l_engine_register(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"catalogue", l_catalogue}, {"timing", l_timing}, {"yaml", l_yaml}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"catalogue", l_catalogue},
+                                         {"timing", l_timing},
+                                         {"yaml", l_yaml},
+                                         {"schema", l_schema},
+                                         {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

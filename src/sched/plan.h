@@ -44,9 +44,10 @@ static inline uint32_t aisim_rank_limit(const aisim_rank *rank)
 static inline void aisim_rank_listen(aisim_rank *rank)
 {
     uint32_t kv_events = AISIM_EV_BIT(AISIM_EV_KV_STORE) | AISIM_EV_BIT(AISIM_EV_KV_EVICT);
-    rank->pool.listening = (rank->engine->observers.mask & kv_events) != 0;
+    bool listened = (rank->engine->observers.mask & kv_events) != 0;
+    rank->pool.listening = listened || rank->engine->kv_changed != NULL;
     if (rank->offload.host != NULL) {
-        rank->offload.host->group->pool.listening = rank->pool.listening;
+        rank->offload.host->group->pool.listening = listened;
     }
 }
 

@@ -14,7 +14,8 @@ local SETTINGS <const> = {
 }
 
 return { by = { default = "engine" }, anchor = function(vector)
-  local words = { context.build .. "/aisim", "run", context.here .. "/../../scenarios/mtp_g2_120k.yaml", "--format", "json" }
+  local words = { context.build .. "/aisim", "run", context.here .. "/../../scenarios/mtp_g2_120k.yaml",
+    "--format", "json" }
   for key, value in pairs(vector.config) do
     if key ~= "component" then
       if not SETTINGS[key] then return false, ("unknown config key '%s'"):format(key) end

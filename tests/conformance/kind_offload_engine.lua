@@ -258,7 +258,8 @@ script["reused-source-fences-compute-not-capacity"] = function(vector)
   local free = rank.t:state().free + rank.t:state().inactive
   rank:submit { prompt = "11..14" }
   assert(rank:pass())
-  return support.difference(vector.expect, { free_blocks_after_finish = free, compute_start_ms = rank.started }, "expect")
+  local have = { free_blocks_after_finish = free, compute_start_ms = rank.started }
+  return support.difference(vector.expect, have, "expect")
 end
 
 --- The block stays held until the copy really ends, later because a peer joins at 0.5.

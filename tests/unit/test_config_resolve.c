@@ -109,7 +109,7 @@ static void every_value_arrives(void)
         "2048, max_sequences: 4, policy: priority, prefill_schedule_interval: 3, "
         "long_prefill_token_threshold: 512, watermark: 0.01, never_fits: wait, "
         "reserve_full_prompt: false, admit_at_zero_budget: false, self_preemption: end_pass, "
-        "overlap: async}, kv_cache: {block_size: 16, prefix_caching: false, unkeyed_release: back, "
+        "overlap: none}, kv_cache: {block_size: 16, prefix_caching: false, unkeyed_release: front, "
         "bytes_per_token: 250000, capacity: {type: fixed, blocks: 16384}}}",
         &llama, NULL, __LINE__);
     CHECK_EQ(r.scheduler.context_length, 131072);
@@ -124,17 +124,15 @@ static void every_value_arrives(void)
     CHECK_EQ(r.scheduler.never_fits, AISIM_NEVER_FITS_WAIT);
     CHECK(!r.scheduler.reserve_full_prompt && !r.scheduler.admit_at_zero_budget);
     CHECK_EQ(r.scheduler.self_preemption, AISIM_SELF_PREEMPTION_END_PASS);
-    CHECK_EQ(r.scheduler.overlap, AISIM_OVERLAP_ASYNC);
+    CHECK_EQ(r.scheduler.overlap, AISIM_OVERLAP_NONE);
     CHECK_EQ(r.kv.block_size, 16);
     CHECK(!r.kv.prefix_caching);
-    CHECK_EQ(r.kv.unkeyed_release, AISIM_UNKEYED_BACK);
+    CHECK_EQ(r.kv.unkeyed_release, AISIM_UNKEYED_FRONT);
     CHECK(r.kv.bytes_per_token == 250000.0);
     CHECK_EQ(r.kv.blocks, 16384);
-    r = accepts("{context_length: 4096, scheduler: {preemption: fifo, overlap: pipelined}}", &llama,
-                NULL, __LINE__);
+    r = accepts("{context_length: 4096, scheduler: {preemption: fifo}}", &llama, NULL, __LINE__);
     CHECK_EQ(r.scheduler.context_length, 4096);
     CHECK_EQ(r.scheduler.preemption, AISIM_PREEMPTION_FIFO);
-    CHECK_EQ(r.scheduler.overlap, AISIM_OVERLAP_PIPELINED);
 }
 
 static void capacity_is_asked_for(void)
@@ -188,6 +186,13 @@ static void combinations_of_the_scheduler(void)
             "x.yaml:1:19: fallback_policy = 'deny': needs timing.type = 'default' or 'tables', "
             "other models price no operators");
     accepts("{fallback_policy: deny}", &llama, NULL, __LINE__);
+    REFUSES("{database_mode: SOL, timing: {type: roofline}}", AISIM_EINVAL,
+            "x.yaml:1:17: database_mode = 'SOL': needs timing.type = 'default', other models say "
+            "themselves what a pass takes");
+    accepts("{database_mode: SOL}", &llama, NULL, __LINE__);
+    REFUSES("{startup_seconds: 2m}", AISIM_ENOTMODELLED,
+            "x.yaml:1:19: known, not modelled: startup_seconds = 120 (workers are there from the "
+            "start)");
 }
 
 static void state_cache_takes_k_blocks(void)
@@ -406,8 +411,8 @@ static void set_lays_a_flag_over_the_tree(void)
         {"engine.backend=[1",
          "--set engine.backend=[1: malformed YAML: ',' or ']' expected in this "
          "[…]"},
-        {"router.affinity={}", "--set router.affinity={}: known, not modelled: router.affinity "
-                               "(modelled: policy round_robin)"},
+        {"traffic.stop.sessions=1", "--set traffic.stop.sessions=1: known, not modelled: "
+                                    "traffic.stop.sessions (a key of synthetic-session)"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         err = (aisim_error){0};
