@@ -181,6 +181,12 @@ int64_t aisim_host_next(aisim_host *host);
 uint32_t aisim_host_done(aisim_host *host, int64_t t_ns);
 void aisim_host_forget(aisim_host *host, uint32_t job);
 
+/** Shared group: something has arrived for this client and waits for aisim_host_done. */
+static inline bool aisim_host_arrived(const aisim_host *host)
+{
+    return host->arrived.first != AISIM_NONE;
+}
+
 /** Shared group: time of the next event of the link, AISIM_NEVER = idle. */
 int64_t aisim_host_group_next(const aisim_host_group *group);
 /** Shared group: everything up to t_ns happens; blocks become visible to all clients. */

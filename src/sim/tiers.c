@@ -72,12 +72,25 @@ static bool rests(const aisim_sim *sim, uint32_t rank)
     return !worker->in_flight && !worker->begin_queued;
 }
 
+/* Something has arrived for a rank that rests: a pass end of another rank moved the link. */
+static bool waits_for_us(const aisim_sim *sim, uint32_t index)
+{
+    for (uint32_t rank = 0; rank < sim->ranks.len; rank++) {
+        if (sim->rank_tiers.data[rank] == index &&
+            aisim_host_arrived(sim->ranks.data[rank]->offload.host) &&
+            !sim->workers.data[sim->rank_workers.data[rank]].in_flight) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void watch(aisim_sim *sim, uint32_t index)
 {
     sim_tier *tier = &sim->tiers.data[index];
     int64_t next_ns = AISIM_NEVER;
     if (tier->group->shared) {
-        next_ns = aisim_host_group_next(tier->group);
+        next_ns = waits_for_us(sim, index) ? sim->now_ns : aisim_host_group_next(tier->group);
     } else if (rests(sim, tier->rank)) {
         next_ns = aisim_offload_next(sim->ranks.data[tier->rank]);
     }
