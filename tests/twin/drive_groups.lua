@@ -155,10 +155,10 @@ end
 function drivers.lookup(vector)
   local groups = rules.groups(vector.config)
   return each_case(vector, "groups block_size eagle", "cached max_tokens", function(case)
-    local tokens = lookups.agree(groups, function(at, index)
+    local tokens, junction = lookups.agree(groups, function(at, index)
       return (case.cached[at] or {})[index + 1] == 1
     end, case.max_tokens)
-    local have = { tokens = tokens, blocks = {} }
+    local have = { tokens = tokens, blocks = {}, boundary = junction }
     for at, group in ipairs(groups) do have.blocks[at] = tokens // group.block end
     return have
   end)
