@@ -115,16 +115,10 @@ function Running:need(hit, at)
   return math.max(0, n) + self:idle_of(hit)
 end
 
---- Positions before the running state stay empty; the state that the step starts from is remembered, since
---- its content is still to be copied.
+--- Positions before the running state stay empty.
 function Running:extend(at)
   local drafts <const>, before <const>, required <const> = self.group.spec_blocks, #self.blocks, self:required(at)
   if required <= before then return {} end -- fewer drafts than last time
-  if self.started then
-    self.source = before - drafts
-  elseif before > 0 then
-    self.source = before
-  end
   local blocks, behind = self.blocks, required - drafts - 1
   for position = before + 1, behind do blocks[position] = EMPTY end
   if self.started then -- states of drafts that are now behind move up
@@ -136,16 +130,17 @@ function Running:extend(at)
   return self:grow(required - #blocks)
 end
 
---- The state copied from is released a step later.
+--- The state that a step starts from is read while the next one is written, so it is released a step later.
+--- Empty slots lie between states: every position is looked at.
 function Running:skip(computed)
-  Table.skip(self, computed)
-  local last = blocks_of(math.max(0, computed - self.group.spec_blocks), self.group.block)
-  if self.source and self.source < last and self.blocks[self.source] ~= EMPTY then self:empty(self.source) end
+  for position = math.min(rules.dropped_blocks(self.group, computed), #self.blocks), 1, -1 do
+    if self.blocks[position] ~= EMPTY then self:empty(position) end
+  end
 end
 
 function Running:release()
   Table.release(self)
-  self.started, self.source = nil, nil
+  self.started = nil
 end
 
 --- A slot holds the state after exactly its last token only if the step ended there (fact 49).
