@@ -36,13 +36,11 @@ local function configuration(given)
     end
   end
   if type(host.num_host_blocks) == "table" then -- one number per role
-    local sizes = host.num_host_blocks
-    host.num_host_blocks = nil
-    config.mode = "disaggregated"
-    config.workers = {
-      prefill = { kv_cache = { host_offload = { num_host_blocks = sizes[1] } } },
-      decode = { kv_cache = { host_offload = { num_host_blocks = sizes[2] } } },
-    }
+    local roles = {}
+    for i, size in ipairs(host.num_host_blocks) do
+      roles[i] = { kv_cache = { host_offload = { num_host_blocks = size, scope = host.scope } } }
+    end
+    return { roles = roles }
   end
   return config
 end

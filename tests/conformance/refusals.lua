@@ -11,11 +11,16 @@ local function plain(value)
   return copy
 end
 
-local function try(name, engine)
+--- A configuration, or { roles = { engine, … } }: one pool each, in one simulation.
+local function try(name, config)
   local aisim = require "aisim"
-  engine.model, engine.hardware = engine.model or "llama-3.1-8b", engine.hardware or "h200_sxm"
   local sim = aisim.new { seed = 1, name = name }
-  return pcall(sim.pool, sim, { name = "main", workers = 1, engine = engine })
+  for i, engine in ipairs(config.roles or { config }) do
+    engine.model, engine.hardware = engine.model or "llama-3.1-8b", engine.hardware or "h200_sxm"
+    local accepted, message = pcall(sim.pool, sim, { name = "pool" .. i, workers = 1, engine = engine })
+    if not accepted then return false, message end
+  end
+  return true
 end
 
 return function(vector)

@@ -52,6 +52,14 @@ static void set_count(lua_State *L, const char *key, uint32_t *out)
 static aisim_rank_config defaults(void)
 {
     aisim_rank_config config = {0};
+    config.host = (aisim_host_config){.d2h_gbps = 32.0,
+                                      .h2d_gbps = 32.0,
+                                      .shared_d2h_gbps = 80.0,
+                                      .shared_h2d_gbps = 80.0,
+                                      .touch_prompt_on_lookup = true,
+                                      .touch_prompt_on_store = true,
+                                      .drop_applies_to_loads = true,
+                                      .refresh_on_load = true};
     config.scheduler.max_batched_tokens = 8192;
     config.scheduler.max_sequences = 256;
     config.scheduler.chunked_prefill = true;
@@ -105,6 +113,46 @@ static void read_state_cache(lua_State *L, aisim_kv_config *config)
     lua_getfield(L, -2, "blocks");
     set_count(L, "state_cache.blocks", &config->state_blocks);
     lua_pop(L, 2);
+}
+
+/* The table on top: keys of offload.json, section host. */
+static void read_host(lua_State *L, aisim_host_config *config)
+{
+    static const char *const scopes[] = {"", "dp_rank_local", "cluster_shared", NULL};
+    static const char *const connectors[] = {"offloading_v0_24", "offloading_v0_32", NULL};
+    const struct {
+        const char *key;
+        double *out;
+    } numbers[] = {{"d2h_gbps", &config->d2h_gbps},
+                   {"h2d_gbps", &config->h2d_gbps},
+                   {"shared_d2h_gbps", &config->shared_d2h_gbps},
+                   {"shared_h2d_gbps", &config->shared_h2d_gbps},
+                   {"latency_ms", &config->latency_ms}};
+    luaL_checktype(L, -1, LUA_TTABLE);
+    config->scope = AISIM_HOST_RANK_LOCAL;
+    lua_pushnil(L);
+    while (lua_next(L, -2) != 0) {
+        const char *key = luaL_checkstring(L, -2);
+        bool known = false;
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+            if (strcmp(key, numbers[i].key) == 0) {
+                *numbers[i].out = luaL_checknumber(L, -1);
+                known = true;
+            }
+        }
+        if (strcmp(key, "num_host_blocks") == 0) {
+            config->blocks = (uint64_t)luaL_checkinteger(L, -1);
+        } else if (strcmp(key, "scope") == 0) {
+            config->scope = (aisim_host_scope)choice(L, -1, key, scopes);
+        } else if (strcmp(key, "connector") == 0) {
+            bool old = choice(L, -1, key, connectors) == 0;
+            config->touch_prompt_on_lookup = config->touch_prompt_on_store = old;
+            config->drop_applies_to_loads = old;
+        } else if (!known) {
+            luaL_error(L, "unknown key 'host.%s'", key);
+        }
+        lua_pop(L, 1);
+    }
 }
 
 /* One key of the configuration, its value on top of the stack. @return false when unknown. */
@@ -211,6 +259,10 @@ static int l_new(lua_State *L)
         const char *key = lua_tostring(L, -2);
         if (strcmp(key, "rank") == 0) {
             set_count(L, key, &rank);
+        } else if (strcmp(key, "host") == 0) {
+            read_host(L, &config.host);
+        } else if (strcmp(key, "bytes_per_token") == 0) {
+            config.kv.bytes_per_token = luaL_checknumber(L, -1);
         } else if (!read_scheduler_key(L, key, &config.scheduler) &&
                    !read_kv_key(L, key, &config.kv) &&
                    !read_speculation_key(L, key, &config.speculation)) {
@@ -442,6 +494,9 @@ int luaopen_aisim_twin(lua_State *L)
     luaL_setfuncs(L, methods, 0);
     luaL_setfuncs(L, twin_record_methods, 0);
     luaL_setfuncs(L, twin_part_methods, 0);
+#ifdef AISIM_ENGINE_DOUBLE
+    luaL_setfuncs(L, twin_tier_methods, 0);
+#endif
     lua_setfield(L, -2, "__index");
     lua_pushcfunction(L, l_free);
     lua_setfield(L, -2, "__gc");

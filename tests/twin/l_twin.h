@@ -18,6 +18,7 @@ extern const luaL_Reg twin_part_methods[];
 #ifdef AISIM_ENGINE_DOUBLE
 extern const luaL_Reg twin_host_functions[]; /* engine_host.c */
 void twin_host_open(lua_State *L);
+extern const luaL_Reg twin_tier_methods[]; /* engine_l_tier.c */
 #endif
 
 /** The twin at index 1; raises when it has been freed. */

@@ -29,7 +29,7 @@ aisim_target_defaults(aisim_engine_double)
 target_include_directories(aisim_engine_double PUBLIC ${twin_dir})
 
 add_library(aisim_engine_module MODULE ${twin_dir}/l_twin.c ${twin_dir}/l_record.c
-  ${twin_dir}/engine_parts.c ${twin_dir}/engine_host.c)
+  ${twin_dir}/engine_parts.c ${twin_dir}/engine_host.c ${twin_dir}/engine_l_tier.c)
 aisim_target_defaults(aisim_engine_module)
 target_compile_definitions(aisim_engine_module PRIVATE AISIM_ENGINE_DOUBLE
   luaopen_aisim_twin=luaopen_aisim_engine)
