@@ -6,7 +6,7 @@ local twin = require "aisim_twin"
 local support = require "support"
 
 local M = { by = { default = "engine", split = "function", queue = "twin", stop = "function", metric = "function",
-  lookup = "function", window = "function", capacity = "function", spec = "function" } }
+  lookup = "twin", window = "twin", capacity = "twin", spec = "twin" } }
 
 local on_engine <const> = support.drivers(context, "drive_upstream", engine)
 
@@ -74,6 +74,16 @@ end
 
 local kv_on_twin <const> = support.drivers(context, "drive_kv", twin).kv
 local kv_on_engine <const> = support.drivers(context, "drive_kv", engine).kv
+local on_groups <const> = support.drivers(context, "drive_groups")
+
+--- Several groups, and keys with images or adapters: the double of tests/twin/groups_*.lua alone has them.
+local function needs_groups(vector)
+  local groups = vector.config.groups
+  for _, request in pairs(vector.requests) do
+    if request.lora or request.mm then return true end
+  end
+  return groups and (#groups > 1 or groups[1].type ~= "full")
+end
 
 local KV_CONFIG <const> = support.set "block_size blocks eagle groups max_model_len prefix_caching"
 local KV_REQUEST <const> = support.set "prompt salt no_read lora mm"
@@ -91,10 +101,12 @@ end
 function M.kv(vector)
   local unknown = unknown_in_kv(vector)
   if unknown then return false, unknown, "twin" end
-  local difference, skip = kv_on_twin(vector)
+  local skip
+  local difference = on_groups.kv(vector) -- it answers the vectors of one dense group as well
+  if difference then return false, "groups: " .. difference, "twin" end
+  if needs_groups(vector) then return true, nil, "twin" end
+  difference, skip = kv_on_twin(vector)
   if difference or skip then return false, "twin: " .. (difference or skip), "twin" end
-  local groups = vector.config.groups
-  if groups and (#groups > 1 or groups[1].type ~= "full") then return true, nil, "twin" end
   local copy, any = without_ids(vector)
   difference, skip = kv_on_engine(copy)
   if difference or skip then return false, "engine: " .. (difference or skip), "engine" end
@@ -177,11 +189,10 @@ function M.metric(vector)
   return true
 end
 
--- ---- not there ------------------------------------------------------------------------------------
+-- ---- several cache groups: the double of tests/twin/groups_*.lua ----------------------------------
 
-M.lookup = support.missing "agreement loop over cache groups"
-M.window = support.missing "blocks behind a window"
-M.capacity = support.missing "blocks of a request over cache groups"
-M.spec = support.missing "draft statistics of a step"
+for _, kind in ipairs { "lookup", "window", "capacity", "spec", "queue" } do
+  M[kind] = support.adapt(on_groups[kind])
+end
 
 return M
