@@ -13,6 +13,7 @@ local S = aisim.scenario {
   question = "How much of every prompt comes from the KV cache, and how long do agents wait?",
   finding = "prefix routing comes near the ideal reuse of 96 %; round_robin computes histories again",
   expect_runtime_s = 1,
+  seed = 42, -- that of the official recipes
   params = {
     plays = { "", "file or folder of recorded agent plays (JSONL); empty: agents made up here" },
     synthetic_plays = { 200, "how many to make up", min = 1, integer = true },
@@ -68,7 +69,7 @@ function S.setup(sim, p)
   local recorded = p.plays ~= "" and aisim.plays(p.plays)
   sim:workload(aisim.agentx {
     plays = recorded or aisim.agentx_synthetic { plays = p.synthetic_plays, preset = p.corpus },
-    lanes = p.lanes, profile = { duration_seconds = p.duration_s },
+    lanes = p.lanes, seed = sim.seed, profile = { duration_seconds = p.duration_s },
   })
 end
 

@@ -6,7 +6,7 @@
 -- Finding   With prompts of whole blocks the legacy stop stores no state that a repeat may use: reuse
 --           falls from about 94 % to a few percent, and every turn computes its history again. With
 --           prompts that end inside a block (align_inputs=false) both rules agree.
--- Run time  about a second. `plays` = recorded agent plays; empty: agents generated here.
+-- Run time  about a second. `plays` = recorded agent plays; empty: plays made up.
 local aisim = require "aisim"
 
 local S = aisim.scenario {
@@ -14,28 +14,17 @@ local S = aisim.scenario {
   question = "What does one block decide for a hybrid model under agent traffic?",
   finding = "fixed reuses about 94 % of the prompts, legacy a few percent",
   expect_runtime_s = 1,
+  seed = 42, -- that of the official recipes
   params = {
     align_split = { "fixed", "where a chunk must stop", choices = { "fixed", "legacy" } },
     match_unit = { 64, "tokens of prefix_match_unit; 0: unset, mode latest", min = 0, integer = true },
     align_inputs = { "floor", "prompts cut to whole blocks", choices = { "floor", "ceil", "false" } },
-    plays = { "", "file or folder of recorded agent plays (JSONL); empty: agents generated here" },
+    plays = { "", "file or folder of recorded agent plays (JSONL); empty: plays made up" },
     lanes = { 8, "clients, each with one live play", min = 1, integer = true },
     duration_s = { 3600, "measured time", min = 1, unit = "s" },
     kv = { "64GiB", "KV and state of the worker" },
   },
 }
-
---- One generated agent: prompts of whole blocks that grow by a few hundred tokens a turn.
-local function agent(s, until_ms)
-  local context = s:context()
-  context:append("tools-and-system", 64 * 200)
-  while s:now() < until_ms do
-    context:append_unique(64 * s.rng:random(20))
-    local answer = s:call { context = context, output_tokens = s.rng:random(50, 500), keep = false }
-    if answer.reason ~= "length" then return end
-    s:sleep(s.rng:exp(8000))
-  end
-end
 
 function S.setup(sim, p)
   local aligned = p.match_unit > 0
@@ -52,18 +41,12 @@ function S.setup(sim, p)
       },
     },
   }
-  if p.plays ~= "" then
-    local align = p.align_inputs ~= "false" and p.align_inputs or false
-    sim:workload(aisim.agentx {
-      plays = aisim.plays { path = p.plays, align_inputs = align }, lanes = p.lanes,
-      profile = { duration_seconds = p.duration_s },
-    })
-    return
-  end
-  sim:sessions {
-    class = "agent", arrivals = aisim.arrivals.all_at_once { n = p.lanes }, until_ms = p.duration_s * 1000,
-    body = function(s) agent(s, p.duration_s * 1000) end,
-  }
+  local align = p.align_inputs ~= "false" and p.align_inputs or false
+  sim:workload(aisim.agentx {
+    plays = p.plays ~= "" and aisim.plays { path = p.plays, align_inputs = align }
+      or aisim.agentx_synthetic { plays = 710, align_inputs = align },
+    lanes = p.lanes, seed = sim.seed, profile = { duration_seconds = p.duration_s },
+  })
 end
 
 function S.report(run, p)

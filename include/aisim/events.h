@@ -9,6 +9,7 @@
 #ifndef AISIM_EVENTS_H
 #define AISIM_EVENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "aisim/request.h"
@@ -30,6 +31,9 @@ extern "C" {
     X(REJECT, "request.reject")                                                                    \
     X(TRANSFER_START, "transfer.start")                                                            \
     X(TRANSFER_END, "transfer.end")                                                                \
+    X(HOST_STORE, "host.store")                                                                    \
+    X(HOST_LOAD, "host.load")                                                                      \
+    X(HOST_EVICT, "host.evict")                                                                    \
     X(WORKER_STATE, "worker.state")                                                                \
     X(PASS_BEGIN, "pass.begin")                                                                    \
     X(PASS_END, "pass.end")                                                                        \
@@ -43,6 +47,7 @@ extern "C" {
     X(GAP, "")                                                                                     \
     X(KV_LEVEL, "")                                                                                \
     X(VERIFY, "")                                                                                  \
+    X(RANK_TOTALS, "")                                                                             \
     X(UNFINISHED, "")
 
 typedef enum {
@@ -85,6 +90,24 @@ typedef struct aisim_pass_facts {
     uint32_t gap_count; /**< … the gap of every other request arrives as GAP event */
     uint32_t zero_gaps; /**< gaps of 0 inside bursts */
 } aisim_pass_facts;
+
+/** What one rank has done with its two tiers of blocks (RANK_TOTALS). Pairs: stores, loads. */
+typedef struct aisim_rank_totals {
+    uint64_t allocated_blocks; /**< taken fresh from the device pool */
+    uint64_t published_blocks; /**< identities that became visible on the device */
+    uint64_t evicted_blocks;   /**< cached device blocks that made room */
+    bool host;                 /**< the rank has a host tier; the rest is 0 without one */
+    bool pool;                 /**< first rank of its host pool: the next five speak of the pool */
+    uint64_t host_blocks, host_resident, host_used, host_peak, host_evicted;
+    uint64_t jobs[2], completed[2], blocks[2], bytes[2]; /**< submitted, ended, submitted */
+    int64_t transfer_ns[2];                              /**< submission to end, summed */
+    int64_t busy_ns[2];                                  /**< private lanes: moving */
+    int64_t wait_ns[2];                                  /**< private lanes: behind other jobs */
+    uint64_t cancelled_loads;
+    uint64_t retries, unfittable;                 /**< store ranges that found no room */
+    uint64_t lookups, hits, hit_blocks, deferred; /**< of waiting requests */
+    int64_t fence_ns;                             /**< by which copies delayed passes */
+} aisim_rank_totals;
 
 typedef struct aisim_event {
     aisim_event_type type;
@@ -153,14 +176,15 @@ typedef struct aisim_event {
             uint32_t src, dst; /**< global workers from 0 (offload, restore: the same twice) */
             uint64_t bytes;
             int64_t begin_ns;    /**< transfer.end: when the transfer started */
-            int64_t end_ns;      /**< when it ends or ended, perhaps inside a pass; AISIM_NEVER
-                                      (INT64_MAX) = not known yet */
+            int64_t end_ns;      /**< when it ends or ended, perhaps inside a pass; INT64_MAX =
+                                      not known yet, 0 = at t_ns */
             uint64_t blocks;     /**< offload, restore */
             uint32_t request_id; /**< also of a request that has ended (request NULL) */
         } transfer;
         struct {
             uint32_t drafted, accepted; /**< VERIFY: one verification of request, before trimming */
         } verify;
+        const aisim_rank_totals *totals; /**< RANK_TOTALS, valid during the call */
     } u;
 } aisim_event;
 
@@ -207,7 +231,9 @@ static inline void aisim_emit(const aisim_observers *observers, const aisim_even
 /* Internal events. GAP, VERIFY: in the place of request.tokens of their request. KV_LEVEL: whenever
  * the level of a rank changes outside of a pass end, that is after planning. UNFINISHED: once for
  * each request that has arrived and is still live, by id, just before RUN_END (t_ns = end of the
- * run), so that its scheduler events are counted. */
+ * run), so that its scheduler events are counted. RANK_TOTALS: once for each rank before RUN_END.
+ * HOST_STORE, HOST_LOAD, HOST_EVICT use u.transfer (end_ns: when it will be done); an eviction is
+ * told with the store that needs the room. */
 
 /** Hook name of the event ("" = internal); never NULL. */
 const char *aisim_event_hook(aisim_event_type type);

@@ -32,6 +32,16 @@ function aisim.plays(source) end
 ---@param options? { plays?: integer, seed?: integer, preset?: "042026"|"052726"|"062126", block_size?: integer, whole_blocks?: boolean, api?: "lognormal"|"linear", align_inputs?: false|"floor"|"ceil", [string]: any }
 ---@return aisim.Plays
 function aisim.agentx_synthetic(options) end
+
+--- Plays from tables of the form that plays:each() hands out.
+---@param list table[]
+---@return aisim.Plays
+function aisim.plays_of(list) end
+
+--- Traffic from a trace file: at its times, or with concurrency or arrivals.
+---@param options { path: string|string[], format?: string, block_size?: integer, class?: string, speedup?: number, concurrency?: integer, arrivals?: aisim.Arrivals, limit?: integer, from_ms?: number, to_ms?: number, lanes?: integer, until_ms?: number, requests?: integer, sessions?: integer, pool?: any, rng?: string }
+---@return aisim.Workload
+function aisim.trace(options) end
 ---@param source string|table   catalogue name, alias, path of a config.json, YAML or Lua file, or a table
 ---@return table
 function aisim.model(source) end
@@ -339,7 +349,33 @@ function Sim:autoscale(options) end
 
 ---@class aisim.RouterOptions
 ---@field pool? string|aisim.Pool
----@field policy? string            name of a built-in, instead of pick
+---@field policy? "round_robin"|"random"|"least_requests"|"least_tokens"|"least_kv"|"shortest_queue"|"p2c"|"weighted_random"|"hash"|"hash_bounded"|"prefix"|"kv"|"kv_v1"|"session"|"sibling_group"|"lua"   a built-in, instead of pick; the options below marked C are its own (aisim help router)
+---@field inner? string             C: policy of keys that are not bound (session, sibling_group)
+---@field ties? "lowest"|"random"   C
+---@field weights? number[]         C: one per worker
+---@field key? "session"|"root"|"user"|"prefix"   C
+---@field prefix_blocks? integer    C
+---@field load_factor? number       C
+---@field threshold? number         C
+---@field balance_abs? number       C
+---@field balance_rel? number       C
+---@field overlap_score_credit? number    C
+---@field host_credit? number             C
+---@field disk_credit? number             C
+---@field shared_credit? number           C
+---@field prefill_load_scale? number      C
+---@field active_request_weight? number   C
+---@field overlap_decay? number           C
+---@field temperature? number             C
+---@field overlap_weight? number          C
+---@field track_prefill? boolean          C
+---@field track_output_blocks? boolean    C
+---@field cache_view? "events"|"approximate"|"oracle"   C
+---@field event_delay_ms? aisim.Ms        C
+---@field ttl_ms? aisim.Ms                C
+---@field overload? { active_prefill_tokens?: integer, active_blocks_ratio?: number }   C
+---@field queue? { order?: "fcfs"|"lcfs"|"wspt", threshold?: number, max_batched_tokens?: integer }   C
+---@field affinity? { mode?: "session"|"sibling_group", binding?: "hard"|"soft", soft_factor?: number, ttl_seconds?: number, inner?: string }   C
 ---@field name? string              for messages and the stream of weights
 ---@field columns? aisim.Column[]   kept up to date; without the list every column is filled when read
 ---@field telemetry_period_ms? aisim.Ms
@@ -415,7 +451,13 @@ function Sim:autoscale(options) end
 ---@field [integer] table
 ---@field each fun(self: aisim.Plays): fun():   for play in plays:each() do … end; play is a copy: id, ordinal, block_size, conversations, requests
 ---@field filter fun(self: aisim.Plays, fn: fun(play: table): boolean): aisim.Plays
----@field save fun(self: aisim.Plays, path: string, options?: { hash_runs?: boolean }): aisim.Plays   writes Weka JSON lines
+---@field save fun(self: aisim.Plays, path: string, options?: { format?: "weka"|"agentic_mooncake", hash_runs?: boolean }): aisim.Plays
+---@field first fun(self: aisim.Plays, n: integer): aisim.Plays
+---@field sample fun(self: aisim.Plays, n: integer, seed?: integer): aisim.Plays
+---@field map fun(self: aisim.Plays, fn: fun(play: table): table|boolean|nil): aisim.Plays   nil, true: the play as changed; false: without it
+---@field cut fun(self: aisim.Plays, options: { requests?: integer, after_ms?: number, input_tokens?: integer }): aisim.Plays
+---@field rescale fun(self: aisim.Plays, options: { time?: number, delay?: number, output?: number }): aisim.Plays
+---@field merge fun(self: aisim.Plays, ...: aisim.Plays): aisim.Plays
 
 ---@class aisim.SessionsOptions
 ---@field class? string

@@ -130,7 +130,11 @@ function Plays:map(fn)
   for i = 1, #self do
     local play = self[i]
     local changed = fn(play)
-    if changed ~= false then builder:add(changed or play) end
+    if changed == nil or changed == true then changed = play end
+    if changed ~= false then
+      if type(changed) ~= "table" then check.fail("plays:map: play, true or false expected, got %s", type(changed)) end
+      builder:add(changed)
+    end
   end
   return builder:finish()
 end
@@ -213,7 +217,9 @@ end
 ---@param list table[]   { { id =, requests = { { input_tokens =, output_tokens =, start_ms =, after = {…} }, … } }, … }
 ---@return aisim.Plays
 function M.build(list)
-  if type(list) ~= "table" or #list == 0 then check.fail("aisim.plays_of: list of plays expected, got %s", type(list)) end
+  if type(list) ~= "table" or #list == 0 then
+    check.fail("aisim.plays_of: list of plays expected, got %s", type(list))
+  end
   local builder = core.play_builder()
   for i, play in ipairs(list) do
     if type(play) ~= "table" then check.fail("aisim.plays_of[%d]: play expected, got %s", i, type(play)) end

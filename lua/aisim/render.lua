@@ -248,6 +248,25 @@ local function throughput(screen, out)
   if #items > 0 then out[#out + 1] = items_line("reuse", items) end
 end
 
+--- The ledger of an AgentX replay (spec/traffic.md §2.6).
+local function agentx(screen, out)
+  local a = screen.agentx
+  if not a or not a.barrier_ms then return end
+  local tree, global = 0, 0
+  for _, shift in ipairs(a.shifts) do
+    if shift.global then global = global + 1 else tree = tree + 1 end
+  end
+  out[#out + 1] = items_line("agentx", {
+    ("%s plays started"):format(M.count(a.plays_started)), ("%s completed"):format(M.count(a.plays_client_completed)),
+    ("%s failed"):format(M.count(a.plays_failed)), ("authored gate %s"):format(a.authored_gate and "on" or "off"),
+    ("idle cut %d times"):format(tree + global),
+  })
+  out[#out + 1] = items_line("", {
+    ("%s planned = %s issued + %s never issued"):format(M.count(a.planned), M.count(a.issued), M.count(a.never_issued)),
+    ("prepared until %s"):format(M.duration(a.barrier_ms)), ("%s unsettled"):format(M.count(a.unsettled)),
+  })
+end
+
 --- "expect       ✓ ttft_ms.p99 < 500   ✗ good_fraction >= 0.95   got 0.931".
 ---@param verdicts aisim.Verdict[]
 ---@return string? line    nil without expectations
@@ -295,6 +314,7 @@ function M.screen(screen)
   latencies(screen, out)
   out[#out + 1] = ""
   throughput(screen, out)
+  agentx(screen, out)
   goodput(screen, out)
   custom(screen, out)
   out[#out + 1] = M.expect(screen.verdicts or {})

@@ -259,6 +259,7 @@ function methods:summary()
   return require("aisim.render").screen {
     version = core.version, file = self.sim.name, seed = self.sim.seed, metrics = self.metrics, pools = self.pools,
     timing = self.timing, status = self.status, notes = self.notes, custom = self.custom,
+    agentx = self.agentx,
   }
 end
 

@@ -45,11 +45,12 @@ local function holds_plays(paths, options)
 end
 
 local FOREVER <const> = 1e9 -- seconds
+local OF_ROWS <const> = { "concurrency", "arrivals", "deadline_ms", "requests", "sessions", "until_ms", "from_ms",
+  "to_ms" }
 
 --- Plays with lanes are AgentX; without, every play once at its time.
 local function replay(options, kind, paths)
-  for _, key in ipairs { "concurrency", "arrivals", "deadline_ms", "requests", "sessions", "until_ms", "from_ms",
-    "to_ms" } do
+  for _, key in ipairs(OF_ROWS) do
     if options[key] ~= nil then check.fail("aisim.trace.%s: has no effect on a trace of plays", key) end
   end
   local source = kind == "weka" and plays.load { path = paths }

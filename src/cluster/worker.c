@@ -131,7 +131,7 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
             int64_t duration_ns = price(worker, rank, batch);
             int64_t start_ns = aisim_offload_start(rank, t_ns); /* E-O4 */
             worker->price_failed |= duration_ns == AISIM_TIMING_FAILED;
-            *end_ns = start_ns + duration_ns > *end_ns ? start_ns + duration_ns : *end_ns;
+            *end_ns = aisim_group_end_ns(*end_ns, start_ns + duration_ns);
         }
     }
     worker->in_flight = any;

@@ -43,6 +43,12 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
 /** Completes all planned ranks, in rank order. */
 void aisim_worker_end(aisim_worker *worker, int64_t end_ns);
 
+/** E-G1: the end of a group pass (begin: its start) when one more rank ends at rank_end_ns. */
+static inline int64_t aisim_group_end_ns(int64_t end_ns, int64_t rank_end_ns)
+{
+    return rank_end_ns > end_ns ? rank_end_ns : end_ns;
+}
+
 /** E-G2 as a pure function: the pass with this wave step defers prefills. */
 bool aisim_defers_prefill(uint32_t group_ranks, uint64_t wave_step, uint32_t interval,
                           bool capacity_bound, bool has_decode);

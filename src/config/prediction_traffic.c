@@ -103,30 +103,67 @@ static aisim_status check_agentic(const aisim_value *tree, aisim_error *err)
 
 /* ---- source and load ------------------------------------------------------------------------- */
 
+static bool one_of(const char *text, const char *const *list)
+{
+    while (*list != NULL && strcmp(text, *list) != 0) {
+        list++;
+    }
+    return *list != NULL;
+}
+
+/* Formats of plays and graphs run at the recorded times, those without times at any other load. */
+static aisim_status check_load(const aisim_value *tree, const char *path, const char *format,
+                               const char *load, aisim_error *err)
+{
+    static const char *const graphs[] = {"weka", "agentic_mooncake", NULL};
+    static const char *const timeless[] = {"applied_compute_agentic", "lengths", NULL};
+    bool timestamps = strcmp(load, "trace_timestamps") == 0;
+    if (one_of(format, graphs) && !timestamps) {
+        return aisim_fail_path(err, tree, path, AISIM_EINVAL,
+                               "%s = '%s': a trace of format '%s' needs trace_timestamps", path,
+                               load, format);
+    }
+    if (one_of(format, timeless) && timestamps) {
+        return aisim_fail_path(err, tree, path, AISIM_EINVAL,
+                               "%s = '%s': a trace of format '%s' has no times; concurrency, "
+                               "constant_rate or poisson expected",
+                               path, load, format);
+    }
+    return AISIM_OK;
+}
+
 static aisim_status check_trace(aisim_value *tree, aisim_error *err)
 {
     static const char path[] = "traffic.load.type";
+    static const char *const plays[] = {"weka", "agentic_mooncake", "dynamo", NULL};
+    static const char *const counts[] = {"traffic.stop.requests",
+                                         "traffic.stop.requests_per_load_unit"};
     aisim_value *type = aisim_value_find(tree, path);
     const char *format = word(tree, "traffic.source.format");
     if (strcmp(aisim_value_as_text(type), "trace") == 0) {
         aisim_value_set_text(type, "trace_timestamps");
     }
-    if (strcmp(aisim_value_as_text(type), "trace_timestamps") != 0) {
-        return aisim_fail_path(err, tree, path, AISIM_EINVAL,
-                               "%s = '%s': a trace of format '%s' needs trace_timestamps", path,
-                               aisim_value_as_text(type), format);
+    const char *load = aisim_value_as_text(type);
+    aisim_status status = check_load(tree, path, format, load, err);
+    if (status != AISIM_OK) {
+        return status;
     }
-    static const char *const counts[] = {"traffic.stop.requests",
-                                         "traffic.stop.requests_per_load_unit"};
+    bool timestamps = strcmp(load, "trace_timestamps") == 0;
+    bool of_plays = one_of(format, plays);
     for (int i = 0; i < 2; i++) {
-        if (present(tree, counts[i])) {
+        if (present(tree, counts[i]) && ((of_plays && timestamps) || (i == 1 && timestamps))) {
             return aisim_fail_path(err, tree, counts[i], AISIM_ENOTMODELLED,
                                    "known, not modelled: %s with a trace (it runs to its end, or "
                                    "to max_virtual_time_seconds)",
                                    counts[i]);
         }
     }
-    return check_agentic(tree, err);
+    if (!of_plays && present(tree, "traffic.load.agentic_lanes")) {
+        return aisim_fail_path(err, tree, "traffic.load.agentic_lanes", AISIM_EINVAL,
+                               "traffic.load.agentic_lanes: a trace of format '%s' holds no plays",
+                               format);
+    }
+    return timestamps ? check_agentic(tree, err) : AISIM_OK;
 }
 
 static aisim_status check_synthetic(const aisim_value *tree, aisim_error *err)

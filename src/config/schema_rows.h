@@ -30,5 +30,7 @@ extern const aisim_object aisim_cache_objects[]; /* schema_cache.c */
 extern const uint32_t aisim_cache_objects_n;
 extern const aisim_object aisim_traffic_objects[]; /* schema_traffic.c */
 extern const uint32_t aisim_traffic_objects_n;
+extern const aisim_object aisim_router_objects[]; /* schema_router.c */
+extern const uint32_t aisim_router_objects_n;
 
 #endif

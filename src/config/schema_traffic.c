@@ -1,5 +1,5 @@
-/* schema_traffic.c - tables around the engine: the whole file, traffic, router, evaluation,
- * execution (spec/config.md, spec/traffic.md §2 and §3, spec/routing.md). */
+/* schema_traffic.c - tables around the engine: the whole file, traffic, evaluation, execution
+ * (spec/config.md, spec/traffic.md §2 and §3). */
 #include "config/schema_rows.h"
 
 static const aisim_field prediction_rows[] = {
@@ -81,8 +81,9 @@ static const aisim_field source_rows[] = {
     {.key = "images", .kind = AISIM_FIELD_OBJECT, NOT_MODELLED("text models only")},
     {.key = "format",
      .kind = AISIM_FIELD_CHOICE,
-     .choices = "weka|~mooncake|~mooncake-delta|~agentic_mooncake|~applied_compute_agentic|~dynamo|"
-                "~azure|~burstgpt|~lengths",
+     .choices =
+         "weka|mooncake|mooncake-delta|agentic_mooncake|applied_compute_agentic|dynamo|azure|"
+         "burstgpt|lengths|sessions",
      .fallback = "weka",
      .when = "type=trace",
      .meaning = "what a line of the files is"},
@@ -95,7 +96,7 @@ static const aisim_field source_rows[] = {
      .kind = AISIM_FIELD_INTEGER,
      .when = "type=trace",
      .unit = "tokens",
-     .meaning = "per hash id; weka files carry it, a value here must agree with them",
+     .meaning = "per hash id; a value here must agree with files that carry it",
      BETWEEN(1, 1048576)},
     {.key = "nested_timestamp_basis",
      .kind = AISIM_FIELD_CHOICE,
@@ -286,56 +287,6 @@ static const aisim_field stop_rows[] = {
      ABOVE(0)},
 };
 
-static const aisim_field router_rows[] = {
-    {.key = "policy",
-     .kind = AISIM_FIELD_CHOICE,
-     .choices = "round_robin|~random|~least_requests|~least_tokens|~least_kv|~shortest_queue|~p2c|"
-                "~weighted_random|~hash|~hash_bounded|~prefix|~session|~sibling_group|~kv|~kv_v1|"
-                "~kv_router",
-     .fallback = "round_robin",
-     .note = "modelled: round_robin; in Lua a router may be a function",
-     .meaning = "how a target is chosen"},
-    {.key = "prefill_load_model",
-     .kind = AISIM_FIELD_OBJECT,
-     .object = "prefill_load_model",
-     .flags = AISIM_FIELD_FEATURE,
-     .meaning = "prediction of prefill times by the router"},
-    {.key = "affinity", .kind = AISIM_FIELD_OBJECT, NOT_MODELLED("modelled: policy round_robin")},
-    {.key = "overload", .kind = AISIM_FIELD_OBJECT, NOT_MODELLED("modelled: policy round_robin")},
-    {.key = "queue", .kind = AISIM_FIELD_OBJECT, NOT_MODELLED("modelled: policy round_robin")},
-    {.key = "inner", .kind = AISIM_FIELD_TEXT, NOT_MODELLED("a key of session, sibling_group")},
-    {.key = "ties", .kind = AISIM_FIELD_TEXT, NOT_MODELLED("a key of the least-load policies")},
-    {.key = "key", .kind = AISIM_FIELD_TEXT, NOT_MODELLED("a key of hash")},
-    {.key = "prefix_blocks", .kind = AISIM_FIELD_INTEGER, NOT_MODELLED("a key of hash")},
-    {.key = "load_factor", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of hash_bounded")},
-    {.key = "threshold", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of prefix")},
-    {.key = "balance_abs", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of prefix")},
-    {.key = "balance_rel", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of prefix")},
-    {.key = "overlap_score_credit", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of kv")},
-    {.key = "host_credit", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of kv")},
-    {.key = "disk_credit", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of kv")},
-    {.key = "shared_credit", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of kv")},
-    {.key = "prefill_load_scale", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of kv")},
-    {.key = "active_request_weight", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of kv")},
-    {.key = "overlap_decay", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of kv")},
-    {.key = "temperature", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of kv")},
-    {.key = "overlap_weight", .kind = AISIM_FIELD_REAL, NOT_MODELLED("a key of kv_v1")},
-    {.key = "track_prefill", .kind = AISIM_FIELD_BOOL, NOT_MODELLED("a key of kv")},
-    {.key = "track_output_blocks", .kind = AISIM_FIELD_BOOL, NOT_MODELLED("a key of kv")},
-    {.key = "cache_view", .kind = AISIM_FIELD_TEXT, NOT_MODELLED("a key of prefix and kv")},
-    {.key = "event_delay_ms", .kind = AISIM_FIELD_MS, NOT_MODELLED("a key of prefix and kv")},
-    {.key = "ttl_ms", .kind = AISIM_FIELD_MS, NOT_MODELLED("a key of prefix and kv")},
-    {.key = "telemetry_period_ms", .kind = AISIM_FIELD_MS, NOT_MODELLED("a key of least_kv")},
-};
-
-static const aisim_field prefill_load_model_rows[] = {
-    {.key = "type",
-     .kind = AISIM_FIELD_CHOICE,
-     .choices = "none|~aic",
-     .fallback = "none",
-     .meaning = "none: token counts"},
-};
-
 static const aisim_field planner_rows[] = {
     {.key = "policy",
      .kind = AISIM_FIELD_CHOICE,
@@ -408,10 +359,6 @@ const aisim_object aisim_traffic_objects[] = {
     {"agentic_snapshot", "Where the initial plays start", {GROUP(snapshot_rows)}},
     {"agentic_profile", "Phases of an AgentX run", {GROUP(profile_rows)}},
     {"traffic_stop", "When the run ends", {GROUP(stop_rows)}},
-    {"router", "Routing", {GROUP(router_rows)}},
-    {"prefill_load_model",
-     "Prefill times as the router sees them",
-     {GROUP(prefill_load_model_rows)}},
     {"planner", "Scaling at run time", {GROUP(planner_rows)}},
     {"evaluation", "Goodput", {GROUP(evaluation_rows)}},
     {"sla", "Bounds of a good request", {GROUP(sla_rows)}},

@@ -179,9 +179,9 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* Blocks [first, end) of the path that ends in `run`, as stretches, root first, into group->path. A
- * block belongs to the run with its last token. */
-static void find_path(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end)
+/* A block belongs to the run with its last token. */
+const aisim_host_stretches *aisim_host_path(aisim_host_group *group, uint32_t run, uint32_t first,
+                                            uint32_t end)
 {
     const aisim_content *content = group->pool.content;
     group->path.len = 0;
@@ -199,6 +199,7 @@ static void find_path(aisim_host_group *group, uint32_t run, uint32_t first, uin
         group->path.data[i] = group->path.data[--j];
         group->path.data[j] = s;
     }
+    return &group->path;
 }
 
 /* §6: reverse touch of blocks [first, end) of a path. */
@@ -243,7 +244,7 @@ aisim_host_admission aisim_host_prepare(aisim_host *host, uint32_t run, uint32_t
                                         uint32_t request_id, int64_t t_ns, uint32_t *job)
 {
     aisim_host_group *group = host->group;
-    find_path(group, run, first, end);
+    aisim_host_path(group, run, first, end);
     aisim_host_admission result = aisim_host_prepare_range(host, group->path.data, group->path.len,
                                                            slot, request_id, t_ns, job);
     if (result == AISIM_HOST_PREPARED && host->config.touch_prompt_on_store) {
@@ -337,7 +338,7 @@ aisim_host_outcome aisim_host_lookup(aisim_host *host, const aisim_host_query *q
     bool wait = false;
     uint32_t matched = 0;
     if (q->device_blocks < q->prompt_blocks) { /* steps 4, 5 */
-        find_path(group, q->run, q->device_blocks, q->prompt_blocks);
+        aisim_host_path(group, q->run, q->device_blocks, q->prompt_blocks);
         matched = match_path(host, &wait);
     }
     if (host->config.touch_prompt_on_lookup) { /* step 6, §10 */
@@ -379,7 +380,7 @@ uint32_t aisim_host_load_range(aisim_host *host, const aisim_host_stretch *range
 uint32_t aisim_host_load(aisim_host *host, uint32_t run, uint32_t first, uint32_t end,
                          uint32_t slot, uint32_t request_id, int64_t start_ns, int64_t now_ns)
 {
-    find_path(host->group, run, first, end);
+    aisim_host_path(host->group, run, first, end);
     return aisim_host_load_range(host, host->group->path.data, host->group->path.len, slot,
                                  request_id, start_ns, now_ns);
 }

@@ -123,6 +123,7 @@ static void log_withdrawn(void *context, uint32_t run, uint32_t first, uint32_t 
 static void take(aisim_block_pool *pool, uint64_t x)
 {
     uint64_t from_free = x < pool->free ? x : pool->free;
+    pool->taken_blocks += x;
     pool->free -= from_free;
     x -= from_free;
     if (x > 0) {

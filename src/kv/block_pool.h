@@ -46,9 +46,9 @@ typedef struct aisim_block_pool {
     bool tracing; /* tests: the life of every copy */
     aisim_extents extents;
     AISIM_ARRAY(aisim_kv_log_entry) log;
-    uint32_t next_event;                    /* E-H7: ids count up from 0 */
-    uint64_t evicted_blocks, stored_blocks; /* totals */
-    AISIM_ARRAY(uint32_t) path;             /* scratch: runs from the leaf to the root */
+    uint32_t next_event;                                  /* E-H7: ids count up from 0 */
+    uint64_t taken_blocks, evicted_blocks, stored_blocks; /* totals */
+    AISIM_ARRAY(uint32_t) path; /* scratch: runs from the leaf to the root */
 } aisim_block_pool;
 
 void aisim_block_pool_init(aisim_block_pool *pool, aisim_content *content,

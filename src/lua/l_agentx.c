@@ -2,10 +2,12 @@
  * workload/agentx.h, its wiring sim/agentx_traffic.h; here options go in and the accounting comes
  * out. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "lua/l_agentx.h"
 #include "lua/l_cluster.h"
 #include "lua/l_plays.h"
 #include "sim/agentx_traffic.h"
@@ -249,6 +251,8 @@ static int sim_agentx_report(lua_State *L)
     const aisim_agentx_report *report =
         aisim_agentx_traffic_report(s->replays->list.data[i - 1].traffic);
     lua_newtable(L);
+    lua_pushboolean(L, report->config->authored_gate);
+    lua_setfield(L, -2, "authored_gate");
     lua_pushstring(L, phase_name(report->phase));
     lua_setfield(L, -2, "phase");
     set_time(L, "primer_end_ms", report->primer_end_ns);
@@ -285,6 +289,18 @@ static int sim_agentx_report(lua_State *L)
     push_shifts(L, report);
     lua_setfield(L, -2, "shifts");
     return 1;
+}
+
+void aisim_l_agentx_report_all(aisim_l_sim *s, aisim_results *out)
+{
+    for (uint32_t i = 0; s->replays != NULL && i < s->replays->list.len; i++) {
+        char key[32] = "agentx";
+        if (i > 0) {
+            snprintf(key, sizeof key, "agentx#%u", i + 1);
+        }
+        aisim_l_agentx_results(out, key,
+                               aisim_agentx_traffic_report(s->replays->list.data[i].traffic));
+    }
 }
 
 void aisim_l_agentx_register(lua_State *L)

@@ -48,12 +48,12 @@ const aisim_l_hook_info aisim_l_hook_infos[] = {
     {"request.reject", "request", EV(REJECT), AISIM_L_VIEW_REQUEST, {"t", "id", "where", "reason"}},
     {"transfer.start",
      "request",
-     AISIM_L_NOT_MODELLED,
+     EV(TRANSFER_START),
      AISIM_L_VIEW_NONE,
      {"t", "id", "kind", "src", "dst", "bytes"}},
     {"transfer.end",
      "request",
-     AISIM_L_NOT_MODELLED,
+     EV(TRANSFER_END),
      AISIM_L_VIEW_NONE,
      {"t", "id", "kind", "src", "dst", "bytes"}},
     {"worker.state", "run", EV(WORKER_STATE), AISIM_L_VIEW_NONE, {"t", "worker", "from", "to"}},
@@ -71,17 +71,17 @@ const aisim_l_hook_info aisim_l_hook_infos[] = {
     {"kv.evict", "pass", EV(KV_EVICT), AISIM_L_VIEW_NONE, {"t", "rank", "blocks", "tier"}},
     {"host.store",
      "request",
-     AISIM_L_NOT_MODELLED,
+     EV(HOST_STORE),
      AISIM_L_VIEW_NONE,
      {"t", "rank", "id", "blocks", "bytes", "done_ms"}},
     {"host.load",
      "request",
-     AISIM_L_NOT_MODELLED,
+     EV(HOST_LOAD),
      AISIM_L_VIEW_NONE,
      {"t", "rank", "id", "blocks", "bytes", "done_ms"}},
     {"host.evict",
      "request",
-     AISIM_L_NOT_MODELLED,
+     EV(HOST_EVICT),
      AISIM_L_VIEW_NONE,
      {"t", "rank", "id", "blocks", "bytes", "done_ms"}},
     {"state.checkpoint",
@@ -144,6 +144,12 @@ static const char *tier_text(aisim_tier tier)
 {
     static const char *const texts[] = {"device", "host", "state"};
     return texts[tier];
+}
+
+static const char *transfer_text(aisim_transfer kind)
+{
+    static const char *const texts[] = {"handoff", "offload", "restore"};
+    return texts[kind];
 }
 
 int aisim_l_hook_scalars(const aisim_event *event, const char *reason,
@@ -219,6 +225,25 @@ int aisim_l_hook_scalars(const aisim_event *event, const char *reason,
         out[2] = integer(event->u.kv.blocks);
         out[3] = text(tier_text(event->u.kv.tier));
         return 4;
+    case EV(TRANSFER_START):
+    case EV(TRANSFER_END):
+        out[1] = integer(event->u.transfer.request_id);
+        out[2] = text(transfer_text(event->u.transfer.kind));
+        out[3] = number(event->u.transfer.src);
+        out[4] = number(event->u.transfer.dst);
+        out[5] = integer(event->u.transfer.bytes);
+        return 6;
+    case EV(HOST_STORE):
+    case EV(HOST_LOAD):
+    case EV(HOST_EVICT):
+        out[1] = number(event->rank);
+        out[2] = integer(event->u.transfer.request_id);
+        out[3] = integer(event->u.transfer.blocks);
+        out[4] = integer(event->u.transfer.bytes);
+        out[5] = event->u.transfer.end_ns == INT64_MAX /* shared pools do not know it */
+                     ? (aisim_l_scalar){AISIM_L_NIL, {.i = 0}}
+                     : ms(event->u.transfer.end_ns);
+        return 6;
     case EV(PLAY_START):
     case EV(PLAY_END):
         out[1] = integer(event->u.play.lane);

@@ -65,7 +65,7 @@ static uint32_t check_handle(lua_State *L, const char *class_, aisim_l_sim **s)
 
 typedef struct l_sums {
     lua_Integer waiting, running, active_requests, active_prefill_tokens, active_blocks;
-    lua_Integer kv_used, kv_cached, kv_total;
+    lua_Integer kv_used, kv_cached, kv_total, host_used;
 } l_sums;
 
 static void add_ranks(const aisim_l_sim *s, uint32_t worker, l_sums *sums)
@@ -83,6 +83,7 @@ static void add_ranks(const aisim_l_sim *s, uint32_t worker, l_sums *sums)
         sums->active_blocks += (lua_Integer)view.active_blocks;
         sums->kv_used += (lua_Integer)view.kv_active;
         sums->kv_cached += (lua_Integer)view.kv_inactive;
+        sums->host_used += (lua_Integer)view.host_used;
         sums->kv_total += (lua_Integer)view.kv_total;
     }
 }
@@ -101,7 +102,7 @@ static bool push_figure(lua_State *L, const char *key, const l_sums *sums)
                    {"kv_used", sums->kv_used},
                    {"kv_cached", sums->kv_cached},
                    {"kv_total", sums->kv_total},
-                   {"host_used", 0}};
+                   {"host_used", sums->host_used}};
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         if (strcmp(figures[i].name, key) == 0) {
             lua_pushinteger(L, figures[i].value);

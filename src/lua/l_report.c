@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "config/emit.h"
+#include "lua/l_agentx.h"
 #include "lua/l_cluster.h"
 #include "lua/l_timing.h"
 
@@ -161,6 +162,7 @@ void aisim_l_metrics_finish(aisim_l_sim *s)
                                                        : aisim_sim_stop_reason(s->sim)};
     aisim_report_build(&m->results, m->recorder, &meta);
     aisim_l_timing_report(s, &m->results, aisim_results_find(&m->results, 0, "totals"));
+    aisim_l_agentx_report_all(s, &m->results);
     m->built = true;
 }
 

@@ -11,8 +11,11 @@
 #include "base/map.h"
 #include "base/rng.h"
 #include "cluster/router.h"
+#include "config/resolve_router.h"
+#include "config/schema.h"
 #include "lua/l_cluster.h"
 #include "lua/l_targets.h"
+#include "lua/l_value.h"
 
 typedef struct l_router {
     aisim_l_sim *s;
@@ -226,33 +229,45 @@ static int sim_router(lua_State *L)
     }
     lua_pushfstring(L, "router/%d/%s", (int)pool + 1, name);
     r->rng = aisim_rng_named(aisim_sim_seed(s->sim), lua_tostring(L, -1));
-    const aisim_router router = {r->name, r, pick, on_done, free_router};
+    const aisim_router router = {
+        .name = r->name, .context = r, .pick = pick, .on_done = on_done, .free = free_router};
     aisim_sim_router(s->sim, pool, &router);
     return 0;
 }
 
-/* core sim:router_builtin_(pool number, name) -> true, or nil when there is no such policy */
+/* core sim:router_builtin_(pool number, options): a policy in C, options checked by the schema that
+ * YAML files use too */
 static int sim_router_builtin(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
+    uint32_t pool = (uint32_t)luaL_checkinteger(L, 2) - 1;
+    luaL_checktype(L, 3, LUA_TTABLE);
+    aisim_value **tree = aisim_l_push_slot(L);
+    aisim_route_options options;
     aisim_router router;
-    if (!aisim_router_builtin(luaL_checkstring(L, 3), aisim_sim_seed(s->sim), &router)) {
-        return 0;
+    aisim_error err = {0};
+    *tree = aisim_l_to_value(L, 3, s);
+    if (aisim_schema_check(*tree, "router", "router: ", "", &err) != AISIM_OK ||
+        aisim_config_router(*tree, &options, &err) != AISIM_OK ||
+        aisim_router_new(s->sim, pool, &options, &router, &err) != AISIM_OK) {
+        return aisim_l_raise(L, &err);
     }
-    aisim_sim_router(s->sim, (uint32_t)luaL_checkinteger(L, 2) - 1, &router);
-    lua_pushboolean(L, 1);
-    return 1;
+    aisim_sim_router(s->sim, pool, &router);
+    return 0;
 }
 
 /* core.router_names() -> names of the built-in policies */
 static int l_router_names(lua_State *L)
 {
-    const char *const *names = aisim_router_names();
     lua_newtable(L);
-    for (int i = 0; names[i] != NULL; i++) {
-        lua_pushstring(L, names[i]);
-        lua_rawseti(L, -2, i + 1);
+    for (uint32_t i = 0; i < AISIM_ROUTE_POLICIES; i++) {
+        lua_pushstring(L, aisim_route_policy_text((aisim_route_policy)i));
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
+    lua_pushliteral(L, "session"); /* affinity around another policy */
+    lua_rawseti(L, -2, AISIM_ROUTE_POLICIES + 1);
+    lua_pushliteral(L, "sibling_group");
+    lua_rawseti(L, -2, AISIM_ROUTE_POLICIES + 2);
     return 1;
 }
 

@@ -392,8 +392,41 @@ static void on_transfer(aisim_recorder *recorder, const aisim_event *event)
     if (pass_counts(recorder, event->t_ns)) {
         sums->jobs++;
         sums->bytes += event->u.transfer.bytes;
-        sums->time_ns += event->t_ns - event->u.transfer.begin_ns;
+        int64_t end_ns = event->u.transfer.end_ns > 0 ? event->u.transfer.end_ns : event->t_ns;
+        sums->time_ns += end_ns - event->u.transfer.begin_ns;
     }
+}
+
+/* Sums over ranks; the facts of a pool come with its first rank. */
+static void on_totals(aisim_recorder *recorder, const aisim_rank_totals *totals)
+{
+    aisim_rank_totals *sum = &recorder->blocks;
+    sum->allocated_blocks += totals->allocated_blocks;
+    sum->published_blocks += totals->published_blocks;
+    sum->evicted_blocks += totals->evicted_blocks;
+    sum->host = sum->host || totals->host;
+    sum->host_blocks += totals->host_blocks;
+    sum->host_resident += totals->host_resident;
+    sum->host_used += totals->host_used;
+    sum->host_peak += totals->host_peak;
+    sum->host_evicted += totals->host_evicted;
+    for (uint32_t i = 0; i < 2; i++) {
+        sum->jobs[i] += totals->jobs[i];
+        sum->completed[i] += totals->completed[i];
+        sum->blocks[i] += totals->blocks[i];
+        sum->bytes[i] += totals->bytes[i];
+        sum->transfer_ns[i] += totals->transfer_ns[i];
+        sum->busy_ns[i] += totals->busy_ns[i];
+        sum->wait_ns[i] += totals->wait_ns[i];
+    }
+    sum->cancelled_loads += totals->cancelled_loads;
+    sum->retries += totals->retries;
+    sum->unfittable += totals->unfittable;
+    sum->lookups += totals->lookups;
+    sum->hits += totals->hits;
+    sum->hit_blocks += totals->hit_blocks;
+    sum->deferred += totals->deferred;
+    sum->fence_ns += totals->fence_ns;
 }
 
 static void on_evict(aisim_recorder *recorder, const aisim_event *event)
@@ -464,6 +497,9 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
     case AISIM_EV_TRANSFER_END:
         on_transfer(recorder, event);
         break;
+    case AISIM_EV_RANK_TOTALS:
+        on_totals(recorder, event->u.totals);
+        break;
     case AISIM_EV_WORKER_STATE:
         on_worker_state(recorder, event);
         break;
@@ -492,11 +528,11 @@ static void observe(void *context, const aisim_event *event)
 aisim_observer aisim_recorder_observer(aisim_recorder *recorder)
 {
     static const aisim_event_type wanted[] = {
-        AISIM_EV_RUN_END,      AISIM_EV_ARRIVE,   AISIM_EV_FIRST_TOKEN, AISIM_EV_PREEMPT,
-        AISIM_EV_FINISH,       AISIM_EV_REJECT,   AISIM_EV_GAP,         AISIM_EV_TRANSFER_END,
-        AISIM_EV_WORKER_STATE, AISIM_EV_PASS_END, AISIM_EV_KV_EVICT,    AISIM_EV_KV_LEVEL,
-        AISIM_EV_PHASE,        AISIM_EV_VERIFY,   AISIM_EV_UNFINISHED,  AISIM_EV_PLAY_START,
-        AISIM_EV_PLAY_END};
+        AISIM_EV_RUN_END,      AISIM_EV_ARRIVE,     AISIM_EV_FIRST_TOKEN, AISIM_EV_PREEMPT,
+        AISIM_EV_FINISH,       AISIM_EV_REJECT,     AISIM_EV_GAP,         AISIM_EV_TRANSFER_END,
+        AISIM_EV_WORKER_STATE, AISIM_EV_PASS_END,   AISIM_EV_KV_EVICT,    AISIM_EV_KV_LEVEL,
+        AISIM_EV_PHASE,        AISIM_EV_VERIFY,     AISIM_EV_UNFINISHED,  AISIM_EV_PLAY_START,
+        AISIM_EV_PLAY_END,     AISIM_EV_RANK_TOTALS};
     aisim_observer observer = {.context = recorder, .fn = observe};
     for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         observer.mask |= AISIM_EV_BIT(wanted[i]);

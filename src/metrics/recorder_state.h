@@ -121,6 +121,7 @@ struct aisim_recorder {
     AISIM_ARRAY(aisim_worker_sums) workers;
     AISIM_ARRAY(aisim_rank_sums) ranks;
     aisim_transfer_sums transfers[AISIM_TRANSFER_KINDS];
+    aisim_rank_totals blocks; /* summed over ranks, at the end of the run */
     uint64_t evicted_blocks, plays_total, plays_completed;
     AISIM_ARRAY(int64_t) lane_start_ns; /* of the live play of each lane, -1 = none */
 

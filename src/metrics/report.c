@@ -296,6 +296,56 @@ static void put_transfers(aisim_results *results, uint32_t totals, const aisim_r
     }
 }
 
+/* One direction of the host tier. */
+static void put_lane(aisim_results *results, uint32_t parent, const char *key,
+                     const aisim_rank_totals *sum, uint32_t i, double span_ms)
+{
+    uint32_t lane = aisim_results_object(results, parent, key);
+    double busy_ms = aisim_ms_from_ns(sum->busy_ns[i]);
+    aisim_results_uint(results, lane, "jobs", sum->jobs[i]);
+    aisim_results_uint(results, lane, "completed", sum->completed[i]);
+    aisim_results_uint(results, lane, "blocks", sum->blocks[i]);
+    aisim_results_uint(results, lane, "bytes", sum->bytes[i]);
+    aisim_results_number(results, lane, "transfer_ms", aisim_ms_from_ns(sum->transfer_ns[i]));
+    aisim_results_number(results, lane, "busy_ms", busy_ms);
+    aisim_results_number(results, lane, "wait_ms", aisim_ms_from_ns(sum->wait_ns[i]));
+    aisim_results_number(results, lane, "busy_ratio", aisim_report_ratio(busy_ms, span_ms));
+    aisim_results_number(results, lane, "mean_gbps",
+                         aisim_report_ratio((double)sum->bytes[i], busy_ms * 1e6));
+}
+
+/* Blocks of both tiers, of the whole run. */
+static void put_blocks(aisim_results *results, uint32_t totals, const aisim_recorder *recorder,
+                       const rate_base *base)
+{
+    const aisim_rank_totals *sum = &recorder->blocks;
+    uint32_t kv = aisim_results_object(results, totals, "kv_blocks");
+    aisim_results_uint(results, kv, "allocated", sum->allocated_blocks);
+    aisim_results_uint(results, kv, "published", sum->published_blocks);
+    aisim_results_uint(results, kv, "evicted", sum->evicted_blocks);
+    if (!sum->host) {
+        aisim_results_null(results, totals, "offload");
+        return;
+    }
+    double span_ms = base->seconds * 1e3;
+    uint32_t host = aisim_results_object(results, totals, "offload");
+    aisim_results_uint(results, host, "capacity_blocks", sum->host_blocks);
+    aisim_results_uint(results, host, "resident_blocks", sum->host_resident);
+    aisim_results_uint(results, host, "used_blocks", sum->host_used);
+    aisim_results_uint(results, host, "peak_blocks", sum->host_peak);
+    aisim_results_uint(results, host, "evicted_blocks", sum->host_evicted);
+    put_lane(results, host, "d2h", sum, 0, span_ms);
+    put_lane(results, host, "h2d", sum, 1, span_ms);
+    aisim_results_uint(results, host, "cancelled_loads", sum->cancelled_loads);
+    aisim_results_uint(results, host, "capacity_retries", sum->retries);
+    aisim_results_uint(results, host, "unfittable_retries", sum->unfittable);
+    aisim_results_uint(results, host, "lookups", sum->lookups);
+    aisim_results_uint(results, host, "lookup_hits", sum->hits);
+    aisim_results_uint(results, host, "hit_blocks", sum->hit_blocks);
+    aisim_results_uint(results, host, "deferred_lookups", sum->deferred);
+    aisim_results_number(results, host, "fence_ms", aisim_ms_from_ns(sum->fence_ns));
+}
+
 static void put_plays(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
 {
     uint32_t object = aisim_results_object(results, totals, "plays");
@@ -331,6 +381,7 @@ static void put_totals(aisim_results *results, aisim_recorder *recorder)
     put_speculation(results, totals, recorder);
     put_scheduler(results, totals, recorder, &base);
     put_transfers(results, totals, recorder);
+    put_blocks(results, totals, recorder, &base);
     put_plays(results, totals, recorder);
 }
 

@@ -97,6 +97,13 @@ uint32_t aisim_rank_missing(const aisim_rank *rank, uint32_t slot)
     return (uint32_t)(owned - r->lease.published) * rank->pool.block_size;
 }
 
+double aisim_handoff_ms(uint64_t tokens, double bytes_per_token, double state_bytes,
+                        double gb_per_second)
+{
+    AISIM_CHECK(gb_per_second > 0);
+    return ((double)tokens * bytes_per_token + state_bytes) / (gb_per_second * 1e9) * 1e3;
+}
+
 bool aisim_rank_activate(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);

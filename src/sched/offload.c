@@ -117,6 +117,8 @@ void aisim_offload_forget(aisim_rank *rank, uint32_t slot)
     if (e->stage == AISIM_CONNECTOR_LOADING) {
         aisim_host_withdraw(tier(rank), e->job);
         rank->offload.withdrawn = true;
+        int64_t *fence_ns = &rank->pool.extents.evicted_copy_ns;
+        *fence_ns = e->start_ns > *fence_ns ? e->start_ns : *fence_ns; /* anonymous again */
     }
     rank->offload.headroom -= e->headroom;
     rank->offload.ready -= is_ready(e);
@@ -197,6 +199,7 @@ static bool start_load(aisim_rank *rank, uint32_t slot, uint32_t device, uint32_
     aisim_connector_entry *e = enter_queue(rank, slot);
     e->job = aisim_host_load(tier(rank), r->lease.run, device, loaded, slot, r->id, start_ns,
                              rank->now_ns);
+    e->start_ns = start_ns;
     e->device_blocks = device;
     e->loaded_blocks = loaded;
     e->headroom = remaining(rank, r, loaded); /* E-R2 */
@@ -247,6 +250,7 @@ static void store(aisim_rank *rank, uint32_t slot)
     if (end <= r->stored_blocks) {
         return;
     }
+    uint64_t evicted = tier(rank)->group->pool.evicted_blocks;
     aisim_host_admission result = aisim_host_prepare(tier(rank), r->lease.run, r->stored_blocks,
                                                      end, keys, slot, r->id, rank->now_ns, &job);
     if (result == AISIM_HOST_PREPARED) {
@@ -257,6 +261,10 @@ static void store(aisim_rank *rank, uint32_t slot)
                                      r->lease.owner, job, shared(rank));
         }
         r->store_job = job;
+        evicted = tier(rank)->group->pool.evicted_blocks - evicted;
+        if (evicted > 0 && aisim_wanted(&rank->engine->observers, AISIM_EV_HOST_EVICT)) {
+            aisim_offload_tell_evicted(rank, job, evicted);
+        }
     }
     if (result == AISIM_HOST_PREPARED || result == AISIM_HOST_PRESENT) {
         r->stored_blocks = end;
@@ -371,6 +379,9 @@ void aisim_offload_pass_end(aisim_rank *rank, int64_t end_ns)
         aisim_host_group_advance(tier(rank)->group, end_ns);
     }
     submit_stores(rank, end_ns);
+    if (shared(rank)) { /* first bytes without latency, copies that take no time */
+        aisim_host_group_advance(tier(rank)->group, end_ns);
+    }
     aisim_offload_transfers(rank, end_ns);
     aisim_offload_show(rank, end_ns);
 }

@@ -33,6 +33,7 @@ typedef struct aisim_connector_entry {
     uint32_t device_blocks; /* LOADING, LOADED: prefix found on the device */
     uint32_t loaded_blocks; /* with the run behind it */
     uint32_t headroom;      /* E-R2 */
+    int64_t start_ns;       /* LOADING: its blocks may be read by a store until then */
     uint8_t stage;          /* aisim_connector_stage */
     bool resumed;           /* it was preempted: queued as decode (E-F1) */
 } aisim_connector_entry;

@@ -335,7 +335,7 @@ uint32_t aisim_rank_plan(aisim_rank *rank, int64_t t_ns, bool defer)
         aisim_rank_burst_reserve(rank);
     }
     if (!defer && !rank->preempted) {
-        rank->capacity_bound = rank->waiting.slots.len > 0; /* E-P17 */
+        rank->capacity_bound = rank->waiting.slots.len > 0 || rank->offload.ready > 0; /* E-P17 */
     }
     if (rank->config.scheduler.overlap == AISIM_OVERLAP_ASYNC) {
         drop_stale_drafts(rank);

@@ -44,9 +44,10 @@ static inline uint32_t aisim_rank_limit(const aisim_rank *rank)
 static inline void aisim_rank_listen(aisim_rank *rank)
 {
     uint32_t kv_events = AISIM_EV_BIT(AISIM_EV_KV_STORE) | AISIM_EV_BIT(AISIM_EV_KV_EVICT);
-    rank->pool.listening = (rank->engine->observers.mask & kv_events) != 0;
+    bool listened = (rank->engine->observers.mask & kv_events) != 0;
+    rank->pool.listening = listened || rank->engine->kv_changed != NULL;
     if (rank->offload.host != NULL) {
-        rank->offload.host->group->pool.listening = rank->pool.listening;
+        rank->offload.host->group->pool.listening = listened;
     }
 }
 
@@ -78,6 +79,8 @@ void aisim_rank_show_kv(aisim_rank *rank, int64_t t_ns);
 
 /** A transfer begins or has been delivered (offload_events.c). */
 void aisim_offload_tell(const aisim_rank *rank, uint32_t job, aisim_event_type type, int64_t t_ns);
+/** Host blocks made room for this store. */
+void aisim_offload_tell_evicted(const aisim_rank *rank, uint32_t job, uint64_t blocks);
 /** KV events of both tiers since the last time. */
 void aisim_offload_show(aisim_rank *rank, int64_t t_ns);
 
@@ -97,6 +100,10 @@ void aisim_rank_give_back(aisim_rank *rank, uint32_t slot, uint32_t withdrawn_fr
 
 /** Adds (sign 1) or takes back (sign -1) an entry's share of the pass shape. */
 void aisim_rank_shape_entry(aisim_rank *rank, const aisim_plan_entry *entry, int sign);
+
+/** Tokens a burst needs storage for (mtp.md section 8): drafts + 1, at most what is left to
+ * generate; a tree of drafts, wider than drafts + 1, needs its whole width also near the end. */
+uint32_t aisim_burst_width(uint32_t verify_width, uint32_t drafts, uint32_t output_left);
 
 /** E-M1, E-M5: blocks for the bursts of all ready requests (speculate.c). */
 void aisim_rank_burst_reserve(aisim_rank *rank);

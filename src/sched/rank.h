@@ -132,6 +132,7 @@ typedef struct aisim_rank {
     bool blocked;                 /* the last plan changed nothing: wait for a command */
     int64_t now_ns;               /* begin of the plan under way */
     int64_t last_delivery_ns;     /* end of the last pass that delivered a token */
+    uint32_t kv_told;             /* entries of pool.log that engine.kv_changed has seen */
     int64_t previous_delivery_ns; /* of the one before the pass that completes */
     aisim_cruise cruise;
     aisim_offload offload;      /* host tier */
@@ -162,6 +163,9 @@ void aisim_rank_cancel(aisim_rank *rank, uint32_t slot);
 
 /** Every pass in flight is broken off: nothing of it is delivered (a worker stops). */
 void aisim_rank_abandon(aisim_rank *rank);
+
+/** Tells engine.kv_changed what the cache log holds and it has not seen; a pass end does it too. */
+void aisim_rank_tell_kv(aisim_rank *rank);
 
 /** New priority: under `priority` the queue place follows. */
 void aisim_rank_set_priority(aisim_rank *rank, uint32_t slot, int32_t priority);
@@ -205,6 +209,12 @@ void aisim_rank_unblock(aisim_rank *rank, uint32_t slot);
 bool aisim_rank_reserve(aisim_rank *rank, uint32_t slot);
 /** Tokens that a reserved request still needs transferred (whole blocks). */
 uint32_t aisim_rank_missing(const aisim_rank *rank, uint32_t slot);
+/** Time on the link between source and destination (engine.md section 15), in ms.
+ *  @param tokens        the prompt, or what is missing
+ *  @param state_bytes   recurrent state that travels along
+ *  @param gb_per_second decimal, > 0 */
+double aisim_handoff_ms(uint64_t tokens, double bytes_per_token, double state_bytes,
+                        double gb_per_second);
 /** The transfer has arrived: blocks are published, C = A = P, it queues at its ordinal.
  *  @return false = no-op */
 bool aisim_rank_activate(aisim_rank *rank, uint32_t slot);
@@ -217,6 +227,9 @@ bool aisim_rank_reset(aisim_rank *rank, bool force);
 /** The draw of mtp.md §2: accepted drafts of `drafts` verified, stream per_request. */
 uint32_t aisim_draw_accepted(uint64_t seed, uint32_t rank, uint64_t request, uint64_t step,
                              const double *rates, uint32_t drafts);
+
+/** Emits RANK_TOTALS. */
+void aisim_rank_show_totals(const aisim_rank *rank, int64_t t_ns);
 
 /** I1-I23 that apply; expensive. */
 void aisim_rank_verify(const aisim_rank *rank);

@@ -44,11 +44,16 @@ uint32_t aisim_rank_draw(aisim_rank *rank, aisim_request *r, uint32_t drafts)
 
 /* ---- burst mode ------------------------------------------------------------------------------ */
 
-/* Tokens that a ready request needs storage for during its burst. */
+uint32_t aisim_burst_width(uint32_t verify_width, uint32_t drafts, uint32_t output_left)
+{
+    return verify_width > drafts + 1 ? verify_width : aisim_min_u32(drafts + 1, output_left);
+}
+
+/* Tokens that a ready request needs storage for during its burst; a chain of drafts, no tree. */
 static uint32_t burst_slots(const aisim_rank *rank, const aisim_request *r)
 {
-    uint32_t width = rank->config.speculation.depth + 1;
-    return aisim_known(r) + aisim_min_u32(width, aisim_rank_output_left(rank, r));
+    uint32_t depth = rank->config.speculation.depth;
+    return aisim_known(r) + aisim_burst_width(depth + 1, depth, aisim_rank_output_left(rank, r));
 }
 
 static bool ready(const aisim_rank *rank, const aisim_plan_entry *p)

@@ -312,6 +312,11 @@ aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, ais
     }
     aisim_status status = loop(sim, options, err);
     show_unfinished(sim);
+    if (aisim_wanted(&sim->engine.observers, AISIM_EV_RANK_TOTALS)) {
+        for (uint32_t i = 0; i < sim->ranks.len; i++) {
+            aisim_rank_show_totals(sim->ranks.data[i], sim->now_ns);
+        }
+    }
     show(sim, AISIM_EV_RUN_END);
     aisim_check_context_set(previous);
     sim->running = false;

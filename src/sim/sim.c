@@ -185,19 +185,21 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
     const aisim_rank *rank = sim->ranks.data[index];
     const aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[index]];
     const sim_load *load = &sim->loads.data[index];
-    *out = (aisim_rank_view){.pool = worker->pool,
-                             .worker = worker->index,
-                             .rank_in_worker = index - worker->first_rank,
-                             .state = worker->state,
-                             .waiting = rank->waiting.slots.len + rank->offload.queue.len,
-                             .running = rank->running.len,
-                             .kv_active = aisim_block_pool_active(&rank->pool),
-                             .kv_inactive = rank->pool.extents.inactive,
-                             .kv_total = rank->pool.blocks,
-                             .passes = rank->pass,
-                             .active_requests = load->active_requests,
-                             .active_prefill_tokens = load->active_prefill_tokens,
-                             .active_blocks = load->active_blocks};
+    *out = (aisim_rank_view){
+        .pool = worker->pool,
+        .worker = worker->index,
+        .rank_in_worker = index - worker->first_rank,
+        .state = worker->state,
+        .waiting = rank->waiting.slots.len + rank->offload.queue.len,
+        .running = rank->running.len,
+        .kv_active = aisim_block_pool_active(&rank->pool),
+        .kv_inactive = rank->pool.extents.inactive,
+        .kv_total = rank->pool.blocks,
+        .host_used = rank->offload.host == NULL ? 0 : rank->offload.host->group->pool.used,
+        .passes = rank->pass,
+        .active_requests = load->active_requests,
+        .active_prefill_tokens = load->active_prefill_tokens,
+        .active_blocks = load->active_blocks};
 }
 
 aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *err)

@@ -362,6 +362,7 @@ bool aisim_agentx_done(const aisim_agentx *a)
 const aisim_agentx_report *aisim_agentx_report_get(aisim_agentx *a)
 {
     aisim_agentx_report *r = &a->report;
+    r->config = &a->config;
     r->in_flight = a->outstanding;
     r->never_issued = r->planned - r->issued;
     r->unsettled = r->issued - a->settled;

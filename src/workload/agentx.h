@@ -98,6 +98,7 @@ typedef struct aisim_agentx_shift {
 
 /** Accounting (traffic 2.6). Final when the run is over, consistent at any time. */
 typedef struct aisim_agentx_report {
+    const aisim_agentx_config *config; /**< as it was given */
     aisim_agentx_phase phase;
     int64_t primer_end_ns, warmup_end_ns, barrier_ns, cutoff_ns, grace_end_ns, drain_end_ns;
     uint64_t primer_requests, warmup_requests;

@@ -102,7 +102,8 @@ static void copy_requests(const aisim_play_parts *parts, const rank *order, aisi
         if (node->outer == AISIM_NONE) {
             r->outer = i;
         }
-        r->model = model_index(play, node->model != NULL ? node->model : "");
+        bool named = node->model != NULL && node->model[0] != '\0';
+        r->model = model_index(play, named ? node->model : "model");
         for (uint32_t k = 0; k < node->n_ids; k++) {
             aisim_array_push(&ids, node->ids[k]);
             count += node->ids[k].count;

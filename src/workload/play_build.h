@@ -14,8 +14,8 @@ typedef struct aisim_play_node {
     uint32_t input_tokens, output_tokens; /**< input >= 1 */
     const char *name;                     /**< for messages */
     const char *session;                  /**< equal text = same conversation */
-    const char *model;
-    uint32_t scope; /**< into scopes */
+    const char *model;                    /**< NULL or empty = "model" */
+    uint32_t scope;                       /**< into scopes */
     const aisim_id_run *ids;
     uint32_t n_ids;
     uint32_t outer, inner; /**< names of an earlier play; AISIM_NONE, AISIM_NONE = numbered anew */

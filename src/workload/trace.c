@@ -452,7 +452,8 @@ aisim_status aisim_trace_next(aisim_trace *trace, aisim_trace_row *row, bool *fo
             trace->first_ns = row->arrival_ns;
         }
         int64_t after_ns = row->arrival_ns < 0 ? 0 : row->arrival_ns - trace->first_ns;
-        bool outside = after_ns < o->from_ns || (o->to_ns > 0 && after_ns >= o->to_ns);
+        bool outside =
+            (o->from_ns > 0 && after_ns < o->from_ns) || (o->to_ns > 0 && after_ns >= o->to_ns);
         if (!outside && (!row->failed || o->keep_failed)) {
             trace->handed_out++;
             return AISIM_OK;

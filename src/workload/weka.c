@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "workload/weka_fields.h"
+#include "workload/weka_squeeze.h"
 
 typedef struct reader {
     aisim_weka_cursor at;
@@ -284,7 +285,16 @@ aisim_status aisim_weka_parse(const char *text, size_t size, const char *file, i
 {
     *out = (aisim_weka_play){0};
     json_error_t problem;
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
+    json_t *root = NULL;
+    char *shorter = NULL;
+    size_t shorter_size = 0;
+    if (aisim_weka_squeeze(text, size, &shorter, &shorter_size)) {
+        root = json_loadb(shorter, shorter_size, JSON_REJECT_DUPLICATES, &problem);
+        aisim_free(shorter);
+    }
+    if (root == NULL) { /* places in messages are those of the text itself */
+        root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
+    }
     if (root == NULL) {
         int column = problem.column > 0 ? problem.column : 0;
         int offset = problem.line > 0 ? problem.line - 1 : 0;

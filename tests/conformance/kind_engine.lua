@@ -102,4 +102,21 @@ function M.headroom_gate(vector)
   return true
 end
 
-return M
+local COMMAND <const> = "cmd id prompt output prompt_tokens"
+local RANK <const> = "block_size num_blocks max_batched_tokens max_seqs prefix_caching max_model_len role"
+
+return support.guard(M, {
+  align_split = { "block_size prefix_match_unit max_batched_tokens align_split", "start prompt known desired",
+    "tokens" },
+  pool = { "num_blocks", "op as hash count blocks hits fresh res", "steps final" },
+  lease = { "block_size", "op prompt tokens count", "entries owned watermark opaque fresh_taken" },
+  commands = { RANK, COMMAND, "result live active held missing" },
+  handoff = { RANK, COMMAND, "result live active held missing" },
+  handoff_missing = { "block_size num_blocks", "prompt resident_prefix_blocks", "missing" },
+  headroom_gate = { "num_blocks active headroom", "need", "admit" },
+  headroom = { "", "block_size prompt allocated opaque lookahead" },
+  state_blocks = { "", "bytes_per_request bytes_per_token block_size" },
+  queue_stats = { "", "lengths" },
+  transfer_ms = { "", "tokens bytes_per_token state_bytes gb_per_s" },
+  group_end = { "", "start rank_ends" },
+})

@@ -184,7 +184,17 @@ function M.lease(vector)
   return true
 end
 
-M.mtp_lookahead = support.missing "width of a verification"
+function M.mtp_lookahead(vector)
+  for key in pairs(vector.expect) do
+    if key ~= "lookahead_tokens" then return false, "unknown expected key " .. key end
+  end
+  for i, r in ipairs(vector.requests) do
+    local want = vector.expect.lookahead_tokens[i]
+    local have = functions.burst_width(r.verify_width, r.max_drafts, r.remaining)
+    if have ~= want then return false, ("lookahead_tokens[%d]: want %s, have %s"):format(i, want, have) end
+  end
+  return true
+end
 
 -- ---- anchor, refusals -----------------------------------------------------------------------------
 
@@ -210,4 +220,16 @@ end
 
 M.validate = require "refusals"
 
-return M
+return support.guard(M, {
+  mtp_rates = { "component depth expected_accepted_tokens", "depth rates", "rates mean_emitted" },
+  mtp_accept = { "component seed rank request rates samples", "rates" },
+  prefix_recompute = { "component block_size mtp", "known_tokens cached_tokens active_cached_tokens" },
+  admission = { "component num_gpu_blocks block_size active_blocks", "mtp known active_cached_tokens" },
+  mtp_native_trace = { [[component prompt_tokens output_tokens block_size depth rates max_model_len
+    max_num_batched_tokens accepted_drafts_per_step]], "", "steps decode_forwards accepted_including_base" },
+  mtp_burst_trace = { "component prompt_tokens output_tokens depth rates block_size", "",
+    "passes emitted_per_pass budget_tokens_per_pass decode_forwards accepted_including_base" },
+  lease = { "component block_size depth", "watermark opaque steps" },
+  anchor = { "component input_tokens max_batched_tokens block_size" },
+  validate = { "component", "case config" },
+})

@@ -39,7 +39,8 @@ function M.sched(vector)
   return support.adapt(on_engine.sched)(vector)
 end
 
-M.split = support.adapt(on_engine.split)
+local SPLIT <const> = "block budget long_prefill_threshold eagle partial_hits hash_block"
+M.split = support.strict({ SPLIT }, support.adapt(on_engine.split))
 
 M.host = support.adapt(support.drivers(context, "drive_host", engine).host)
 
@@ -74,7 +75,22 @@ end
 local kv_on_twin <const> = support.drivers(context, "drive_kv", twin).kv
 local kv_on_engine <const> = support.drivers(context, "drive_kv", engine).kv
 
+local KV_CONFIG <const> = support.set "block_size blocks eagle groups max_model_len prefix_caching"
+local KV_REQUEST <const> = support.set "prompt salt no_read lora mm"
+local KV_STEP <const> = support.set "op req expect new use_hit lookahead computed append entries"
+
+local function unknown_in_kv(vector)
+  local unknown = support.unknown(vector.config, KV_CONFIG, "config key")
+  for _, request in pairs(vector.requests) do
+    unknown = unknown or support.unknown(request, KV_REQUEST, "request key")
+  end
+  for _, step in ipairs(vector.steps) do unknown = unknown or support.unknown(step, KV_STEP, "key of a step") end
+  return unknown
+end
+
 function M.kv(vector)
+  local unknown = unknown_in_kv(vector)
+  if unknown then return false, unknown, "twin" end
   local difference, skip = kv_on_twin(vector)
   if difference or skip then return false, "twin: " .. (difference or skip), "twin" end
   local groups = vector.config.groups

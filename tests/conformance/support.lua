@@ -30,6 +30,31 @@ function M.set(text)
   return set
 end
 
+--- Guards a driver: keys of config, of each request and of expect that it does not know are differences.
+--- @param keys { config, requests, expect } as words; nil = that part is not checked
+function M.strict(keys, driver)
+  local sets = {}
+  for i = 1, 3 do sets[i] = keys[i] and M.set(keys[i]) end
+  return function(vector, context)
+    local unknown = sets[1] and M.unknown(vector.config, sets[1], "config key")
+    local list = vector.requests or {}
+    for _, request in ipairs(list[1] ~= nil and list or { list }) do
+      unknown = unknown or (sets[2] and M.unknown(request, sets[2], "request key"))
+    end
+    unknown = unknown or (sets[3] and M.unknown(vector.expect, sets[3], "expected key"))
+    if unknown then return false, unknown end
+    return driver(vector, context)
+  end
+end
+
+--- Guards the drivers of a module by kind.
+function M.guard(module, keys)
+  for kind, words in pairs(keys) do
+    module[kind] = M.strict(words, assert(module[kind], kind))
+  end
+  return module
+end
+
 function M.close(have, want, tolerance)
   return type(have) == "number" and math.abs(have - want) <= tolerance
 end

@@ -52,6 +52,13 @@ typedef struct compare_budget {
     uint32_t pass, tokens;
 } compare_budget;
 
+/** Shared host tier: what the other client does. */
+typedef struct compare_peer {
+    uint32_t pass, request;
+    uint32_t first, end; /**< blocks of its prompt */
+    bool load, in_flight;
+} compare_peer;
+
 typedef struct compare_case {
     aisim_rank_config config;
     AISIM_ARRAY(compare_request) requests;
@@ -59,7 +66,9 @@ typedef struct compare_case {
     compare_passes reset; /**< passes before which the cache is reset */
     compare_passes flush; /**< the same with force: everything running is preempted first */
     AISIM_ARRAY(compare_budget) budgets;
-    uint32_t connector;  /**< tokens that a connector offers to every lookup (tests only) */
+    AISIM_ARRAY(compare_peer) peers;
+    uint32_t pass_ns, gap_ns; /**< host tier: a pass takes one to four of these; rests in between */
+    uint32_t connector;       /**< tokens that a connector offers to every lookup (tests only) */
     uint32_t look_every; /**< running requests are looked at in passes that this divides; 0 = all */
     bool listen;         /**< every other eight passes somebody listens for each token */
     bool waves; /**< deferral follows E-G2 with config.group_ranks and the pass as wave step */
@@ -100,6 +109,8 @@ typedef struct compare_case {
     X(second_queue, true)                                                                          \
     X(connector, true)                                                                             \
     X(flush, true)                                                                                 \
+    X(host, true)                                                                                  \
+    X(host_shared, true)                                                                           \
     X(quiet, true)                                                                                 \
     X(listen, true)
 
@@ -167,6 +178,14 @@ const char *compare_features_parse(const char *list, uint64_t *features);
     X(unblocked, "requests that came from the second queue")                                       \
     X(late_results, "tokens for a request that was preempted meanwhile (N1)")                      \
     X(livelocks, "passes with the livelock flag")                                                  \
+    X(transfers_between, "ends of transfers between passes")                                       \
+    X(fenced, "passes that wait for a copy")                                                       \
+    X(peer_transfers, "transfers of the peer")                                                     \
+    X(host_evicted, "evicted host blocks")                                                         \
+    X(asleep, "looks at a sleeping request")                                                       \
+    X(loading, "looks at a loading request")                                                       \
+    X(loaded, "looks at a loaded request that waits")                                              \
+    X(headroom, "looks with headroom")                                                             \
     X(held, "handoff sources held")                                                                \
     X(activated, "handoff destinations activated")                                                 \
     X(accepted_drafts, "accepted drafts")                                                          \

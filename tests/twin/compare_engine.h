@@ -32,6 +32,14 @@ bool engine_reserve(twin *engine, const twin_submit_args *args);
 bool engine_activate(twin *engine, uint32_t id);
 bool engine_release_source(twin *engine, uint32_t id);
 void engine_verify(const twin *engine);
+void engine_set_time(twin *engine, int64_t t_ns);
+int64_t engine_next_transfer(const twin *engine);
+bool engine_transfers(twin *engine, int64_t t_ns);
+void engine_flow(twin *engine, int64_t t_ns);
+int64_t engine_fence(const twin *engine);
+bool engine_peer_store(twin *engine, uint32_t serial, uint32_t first, uint32_t end);
+bool engine_peer_load(twin *engine, uint32_t serial, uint32_t first, uint32_t end);
+void engine_host_look(twin *engine, twin_host_view *out);
 
 /** Nobody looks at items and deliveries of the passes from here on (engine_internal.h). */
 void engine_set_quiet(twin *engine, bool on);

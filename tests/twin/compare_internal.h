@@ -30,6 +30,7 @@ typedef struct compare_runner {
     AISIM_ARRAY(uint32_t) by_serial; /* -> index of the request */
     uint32_t pending;                /* things that will still happen by themselves */
     twin_totals before;              /* of the twin, at the begin of the pass */
+    int64_t now_ns, end_ns;          /* host tier: the clock; end of the pass in flight */
 } compare_runner;
 
 static inline void compare_count(compare_runner *r, compare_counter counter, uint64_t n)
@@ -45,6 +46,16 @@ bool compare_same_end(compare_runner *r);   /* after complete */
 bool compare_same_state(compare_runner *r); /* after every call; verifies both sides */
 uint64_t *compare_hash_content(const compare_request *q);
 uint32_t compare_reason_class(uint32_t reason);
+
+bool compare_same_names(compare_runner *r, const char *what, const twin_name *want, uint32_t n_want,
+                        const twin_name *have, uint32_t n_have);
+
+/* compare_tier.c: no-ops without a host tier. */
+bool compare_rest(compare_runner *r, bool idle);         /* time between passes */
+bool compare_begin_flight(compare_runner *r, bool vain); /* after plan: middle of the pass */
+void compare_end_flight(compare_runner *r);              /* before complete */
+bool compare_peers(compare_runner *r);
+bool compare_same_tier(compare_runner *r);
 
 /* compare_count.c: what the pass reached. */
 void compare_count_plan(compare_runner *r, bool defer);

@@ -20,6 +20,7 @@ typedef struct maker {
     bool squeeze;        /* short prompts, long outputs, several at once: preemptions */
     bool steady;         /* long decodes */
     bool handoff;        /* some requests are sources or destinations */
+    bool tier;           /* a host tier: no hand-off, no second queue of tests */
     bool silent;         /* the next output is empty (E-P16) */
     uint64_t next_fresh; /* ids that occur once */
 } maker;
@@ -133,6 +134,58 @@ static void make_speculation(maker *m)
     config->first_chunk_lookahead = native && chance(m, 30);
     config->pad_first_decode = native && chance(m, 30);
     m->c->config.kv.prefix_match_unit = 0; /* refused together */
+}
+
+/* A host tier: transfers of some blocks take about as long as a pass. Rates divide the bytes of a
+ * block, so that private lanes have whole nanoseconds. */
+static void make_tier(maker *m)
+{
+    static const double rates[] = {0.0, 0.25, 0.5, 0.5, 1.0, 1.0, 2.0};
+    static const uint32_t passes[] = {100, 500, 1000, 2000, 5000, 20000};
+    aisim_rank_config *config = &m->c->config;
+    aisim_host_config *h = &config->host;
+    bool alone = with(m, COMPARE_WITH_host, 30);
+    if (!alone && !with(m, COMPARE_WITH_host_shared, 25)) {
+        return;
+    }
+    m->tier = true;
+    m->handoff = false;
+    h->scope = alone ? AISIM_HOST_RANK_LOCAL : AISIM_HOST_CLUSTER_SHARED;
+    h->blocks = chance(m, 70) ? between(m, 1, 2 * m->longest / config->kv.block_size + 4) : 1000;
+    h->d2h_gbps = rates[below(m, 7)];
+    h->h2d_gbps = rates[below(m, 7)];
+    h->shared_d2h_gbps = rates[below(m, 7)];
+    h->shared_h2d_gbps = rates[below(m, 7)];
+    h->latency_ms = chance(m, 30) ? 0.0005 * between(m, 1, 6) : 0.0;
+    h->touch_prompt_on_lookup = chance(m, 60);
+    h->touch_prompt_on_store = chance(m, 60);
+    h->drop_applies_to_loads = chance(m, 60);
+    h->tie_break = chance(m, 75) ? AISIM_TIE_DEEPEST_FIRST : AISIM_TIE_LISTED;
+    h->refresh_on_load = chance(m, 75);
+    config->kv.prefix_caching = true;
+    config->kv.bytes_per_token = 250.0;
+    config->kv.state_mode = AISIM_STATE_NONE;
+    config->kv.state_blocks = 0;
+    config->kv.prefix_match_unit = 0;
+    config->scheduler.overlap = AISIM_OVERLAP_NONE;
+    m->c->connector = 0;
+    m->c->pass_ns = passes[below(m, 6)];
+    m->c->gap_ns = passes[below(m, 6)];
+}
+
+/* What the other client of a shared pool does. */
+static void make_peers(maker *m)
+{
+    for (uint32_t n = between(m, 0, 12); n > 0; n--) {
+        uint32_t first = below(m, 6);
+        compare_peer p = {.pass = below(m, 60),
+                          .request = below(m, m->c->requests.len),
+                          .first = chance(m, 60) ? 0 : first,
+                          .load = chance(m, 40),
+                          .in_flight = chance(m, 40)};
+        p.end = p.first + between(m, 1, 8);
+        aisim_array_push(&m->c->peers, p);
+    }
 }
 
 static void make_config(maker *m)
@@ -329,7 +382,7 @@ static void make_life(maker *m, compare_request *r)
     }
     r->priority = (int32_t)below(m, 4) - 1;
     r->no_read = with(m, COMPARE_WITH_no_read, 8);
-    if (with(m, COMPARE_WITH_second_queue, 3)) {
+    if (!m->tier && with(m, COMPARE_WITH_second_queue, 3)) {
         r->role = COMPARE_BLOCKED;
         r->hand = below(m, 8);
     }
@@ -461,10 +514,14 @@ compare_case *compare_make(uint64_t seed, uint64_t index, uint64_t features)
     m.alphabet = between(&m, 1, 3);
     m.horizon = between(&m, 1, 40);
     make_config(&m);
+    make_tier(&m);
     for (uint32_t n = between(&m, 5, 25); n > 0; n--) {
         make_request(&m);
     }
     make_events(&m);
+    if (m.c->config.host.scope == AISIM_HOST_CLUSTER_SHARED) {
+        make_peers(&m);
+    }
     if (with(&m, COMPARE_WITH_quiet, 40)) {
         m.c->look_every = between(&m, 2, 30);
     }
@@ -480,6 +537,11 @@ compare_case *compare_copy(const compare_case *from)
     c->connector = from->connector;
     c->look_every = from->look_every;
     c->listen = from->listen;
+    c->pass_ns = from->pass_ns;
+    c->gap_ns = from->gap_ns;
+    for (uint32_t i = 0; i < from->peers.len; i++) {
+        aisim_array_push(&c->peers, from->peers.data[i]);
+    }
     for (uint32_t i = 0; i < from->requests.len; i++) {
         compare_request r = from->requests.data[i];
         r.prompt = r.planned = (compare_tokens){0};
@@ -516,56 +578,6 @@ void compare_free(compare_case *c)
     aisim_array_free(&c->reset);
     aisim_array_free(&c->flush);
     aisim_array_free(&c->budgets);
+    aisim_array_free(&c->peers);
     aisim_free(c);
-}
-
-/* ---- features -------------------------------------------------------------------------------- */
-
-const char *const compare_feature_names[COMPARE_FEATURE_COUNT] = {
-#define X(name, on) #name,
-    COMPARE_FEATURES(X)
-#undef X
-};
-
-uint64_t compare_features_default(void)
-{
-    uint64_t features = 0;
-#define X(name, on) features |= (on) ? UINT64_C(1) << COMPARE_WITH_##name : 0;
-    COMPARE_FEATURES(X)
-#undef X
-    return features;
-}
-
-static uint32_t feature_of(const char *name, size_t len)
-{
-    for (uint32_t i = 0; i < COMPARE_FEATURE_COUNT; i++) {
-        if (strlen(compare_feature_names[i]) == len &&
-            strncmp(compare_feature_names[i], name, len) == 0) {
-            return i;
-        }
-    }
-    return COMPARE_NONE;
-}
-
-const char *compare_features_parse(const char *list, uint64_t *features)
-{
-    bool relative = *list == '+' || *list == '-';
-    *features = relative ? compare_features_default() : 0;
-    while (*list != '\0') {
-        bool off = *list == '-';
-        const char *name = list + (*list == '+' || *list == '-');
-        size_t len = strcspn(name, ",");
-        if (strcmp(name, "all") == 0) {
-            *features = (UINT64_C(1) << COMPARE_FEATURE_COUNT) - 1;
-        } else if (len > 0) {
-            uint32_t i = feature_of(name, len);
-            if (i == COMPARE_NONE) {
-                return name;
-            }
-            uint64_t bit = UINT64_C(1) << i;
-            *features = off ? *features & ~bit : *features | bit;
-        }
-        list = name + len + (name[len] == ',');
-    }
-    return NULL;
 }

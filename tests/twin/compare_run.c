@@ -160,7 +160,7 @@ static bool command(compare_runner *r, const char *where)
         r->pending += !w->submitted && (q->after == COMPARE_NONE || r->rows[q->after].ended);
         r->pending += w->handed_at != COMPARE_NONE && !w->ended;
     }
-    return ok && compare_same_state(r);
+    return ok && compare_peers(r) && compare_same_state(r);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -255,12 +255,18 @@ static bool one_pass(compare_runner *r, bool *vain)
         }
         const twin_record *record = twin_last(r->twin);
         *vain = record->n_items + record->n_preempted == 0;
+        if (!compare_begin_flight(r, *vain)) {
+            return false;
+        }
     }
     r->in_flight = true;
     if (!command(r, "commands in flight")) {
         return false;
     }
     r->in_flight = false;
+    if (ready) {
+        compare_end_flight(r);
+    }
     while (r->flight.len > (*vain ? 0 : may_stay)) {
         if (!complete(r)) {
             return false;
@@ -300,7 +306,11 @@ static void drive(compare_runner *r)
         if (!one_pass(r, &nothing)) {
             return;
         }
-        vain = nothing ? vain + 1 : 0;
+        bool moves = nothing && twin_next_transfer(r->twin) != INT64_MAX;
+        if (!compare_rest(r, nothing)) {
+            return;
+        }
+        vain = nothing && !moves ? vain + 1 : 0;
         if (r->pending == 0 && vain > 12 && r->pass > last) {
             return; /* idle, or a head that waits for ever (R1) */
         }

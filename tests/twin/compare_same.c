@@ -74,7 +74,7 @@ static uint64_t content_of(const compare_runner *r, twin_name name)
     return 0;
 }
 
-static bool same_blocks(compare_runner *r, const char *what, const twin_name *want, uint32_t n_want,
+bool compare_same_names(compare_runner *r, const char *what, const twin_name *want, uint32_t n_want,
                         const twin_name *have, uint32_t n_have)
 {
     for (uint32_t i = 0; i < n_want && i < n_have; i++) {
@@ -203,14 +203,15 @@ static bool same_events(compare_runner *r)
             !compare_equal(r, "event length", i, a->len, b->len)) {
             return false;
         }
-        if (a->has_parent && !same_blocks(r, "event parent", &a->parent, 1, &b->parent, 1)) {
+        if (a->has_parent && !compare_same_names(r, "event parent", &a->parent, 1, &b->parent, 1)) {
             return false;
         }
     }
     return compare_equal(r, "number of events", 0, want->n_events, have->n_events) &&
-           same_blocks(r, "evicted", want->evicted, want->n_evicted, have->evicted,
-                       have->n_evicted) &&
-           same_blocks(r, "event blocks", want->names, want->n_names, have->names, have->n_names);
+           compare_same_names(r, "evicted", want->evicted, want->n_evicted, have->evicted,
+                              have->n_evicted) &&
+           compare_same_names(r, "event blocks", want->names, want->n_names, have->names,
+                              have->n_names);
 }
 
 uint32_t compare_reason_class(uint32_t reason)
@@ -261,6 +262,7 @@ static bool same_view(compare_runner *r, const twin_view *want, const twin_view 
               compare_equal(r, "published", id, want->published, have->published) &&
               compare_equal(r, "state blocks", id, want->state_blocks, have->state_blocks) &&
               compare_equal(r, "reused", id, want->reused, have->reused) &&
+              compare_equal(r, "host reused", id, want->host_reused, have->host_reused) &&
               compare_equal(r, "preemptions", id, want->preemptions, have->preemptions) &&
               compare_equal(r, "readmissions", id, want->n_readmit, have->n_readmit);
     for (uint32_t i = 0; ok && i < want->n_readmit; i++) {
@@ -334,7 +336,7 @@ bool compare_same_state(compare_runner *r)
               compare_equal(r, "ready", 0, want.ready, have.ready) &&
               compare_equal(r, "capacity_bound", 0, want.capacity_bound, have.capacity_bound) &&
               compare_equal(r, "total preemptions", 0, want.preemptions, have.preemptions) &&
-              same_events(r);
+              same_events(r) && compare_same_tier(r);
     if (ok && r->flight.len == 0) {
         ok = compare_equal(r, "live", 0, want.live, have.live) &&
              compare_equal(r, "drained", 0, want.drained, have.drained);

@@ -107,6 +107,14 @@ static void drop_request(compare_case *c, uint32_t index)
     aisim_array_free(&c->requests.data[index].prompt);
     aisim_array_free(&c->requests.data[index].planned);
     aisim_array_remove(&c->requests, index);
+    for (uint32_t i = c->peers.len; i-- > 0;) {
+        uint32_t *request = &c->peers.data[i].request;
+        if (*request == index) {
+            aisim_array_remove(&c->peers, i);
+        } else if (*request > index) {
+            (*request)--;
+        }
+    }
     for (uint32_t i = 0; i < c->requests.len; i++) {
         uint32_t *after = &c->requests.data[i].after;
         if (*after == index) {
@@ -154,6 +162,10 @@ static bool shift(shrinker *s, uint32_t by)
         uint32_t *pass = &c->budgets.data[i].pass;
         *pass -= *pass < by ? *pass : by;
     }
+    for (uint32_t i = 0; i < c->peers.len; i++) {
+        uint32_t *pass = &c->peers.data[i].pass;
+        *pass -= *pass < by ? *pass : by;
+    }
     return offer(s, c);
 }
 
@@ -187,6 +199,15 @@ static void drop_passes(shrinker *s, size_t offset)
         c = compare_copy(s->best);
         list = (compare_passes *)(void *)((char *)c + offset);
         aisim_array_remove(list, i);
+        offer(s, c);
+    }
+}
+
+static void drop_peers(shrinker *s)
+{
+    for (uint32_t i = s->best->peers.len; i-- > 0;) {
+        compare_case *c = compare_copy(s->best);
+        aisim_array_remove(&c->peers, i);
         offer(s, c);
     }
 }
@@ -269,6 +290,14 @@ static void plain_config(shrinker *s)
         OPTION(config.speculation.first_chunk_lookahead),
         OPTION(config.speculation.pad_first_decode),
         OPTION(config.group_ranks),
+        OPTION(config.host),
+        OPTION(config.host.touch_prompt_on_lookup),
+        OPTION(config.host.touch_prompt_on_store),
+        OPTION(config.host.drop_applies_to_loads),
+        OPTION(config.host.tie_break),
+        OPTION(config.host.refresh_on_load),
+        OPTION(config.host.latency_ms),
+        OPTION(gap_ns),
         OPTION(waves),
         OPTION(listen),
     };
@@ -284,6 +313,7 @@ static void plain_config(shrinker *s)
     lower(s, 0, OF_CASE(connector), 0);
     lower(s, 0, OF_CASE(look_every), 0);
     lower(s, 0, OF_CASE(config.kv.block_size), 2);
+    lower(s, 0, OF_CASE(pass_ns), 1);
     lower(s, 0, OF_CASE(config.kv.state_blocks), 0);
     for (uint64_t n = s->best->config.kv.blocks; n > 1; n--) {
         uint64_t less = n - 1;
@@ -366,6 +396,7 @@ uint32_t compare_shrink(compare_case *c)
         drop_passes(&s, OF_CASE(reset));
         drop_passes(&s, OF_CASE(flush));
         drop_budgets(&s);
+        drop_peers(&s);
         for (uint32_t i = 0; i < s.best->requests.len; i++) {
             plain_request(&s, i);
         }

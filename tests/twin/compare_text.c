@@ -6,6 +6,7 @@
  *     reset 12
  *     flush 20
  *     budget 7=16
+ *     peer pass=3 load request=0 first=0 end=2 in_flight
  *
  * Token lists: `5` one id, `1x8` eight times the same, `100..103` ascending, both ends included. */
 #include "compare.h"
@@ -34,6 +35,8 @@ static const char *const checkpoints[] = {"prompt_boundary", "chunk_end", NULL};
 static const char *const same_pass[] = {"ignore", "wait", NULL};
 static const char *const speculations[] = {"none", "native", "burst", NULL};
 static const char *const overlaps[] = {"none", "pipelined", "async", NULL};
+static const char *const scopes[] = {"none", "rank_local", "shared", NULL};
+static const char *const ties[] = {"deepest_first", "key_asc", "listed", NULL};
 static const char *const streams[] = {"per_request", "worker", NULL};
 
 #define AT(member) offsetof(aisim_rank_config, member)
@@ -73,6 +76,19 @@ static const field fields[] = {
     {"lookahead_slots", U32, AT(speculation.lookahead_slots), NULL},
     {"first_chunk_lookahead", FLAG, AT(speculation.first_chunk_lookahead), NULL},
     {"pad_first_decode", FLAG, AT(speculation.pad_first_decode), NULL},
+    {"bytes_per_token", REAL, AT(kv.bytes_per_token), NULL},
+    {"host", CHOICE, AT(host.scope), scopes},
+    {"host_blocks", U64, AT(host.blocks), NULL},
+    {"d2h", REAL, AT(host.d2h_gbps), NULL},
+    {"h2d", REAL, AT(host.h2d_gbps), NULL},
+    {"shared_d2h", REAL, AT(host.shared_d2h_gbps), NULL},
+    {"shared_h2d", REAL, AT(host.shared_h2d_gbps), NULL},
+    {"latency_ms", REAL, AT(host.latency_ms), NULL},
+    {"touch_on_lookup", FLAG, AT(host.touch_prompt_on_lookup), NULL},
+    {"touch_on_store", FLAG, AT(host.touch_prompt_on_store), NULL},
+    {"drop_on_load", FLAG, AT(host.drop_applies_to_loads), NULL},
+    {"tie_break", CHOICE, AT(host.tie_break), ties},
+    {"refresh_on_load", FLAG, AT(host.refresh_on_load), NULL},
 };
 
 enum { N_FIELDS = sizeof fields / sizeof *fields };
@@ -200,6 +216,9 @@ void compare_print(const compare_case *c, FILE *out)
     if (c->look_every > 0) {
         fprintf(out, " look_every=%" PRIu32, c->look_every);
     }
+    if (c->pass_ns > 0) {
+        fprintf(out, " pass_ns=%" PRIu32 " gap_ns=%" PRIu32, c->pass_ns, c->gap_ns);
+    }
     fputs(c->listen ? " listen" : "", out);
     fputs(c->waves ? " waves\n" : "\n", out);
     for (uint32_t i = 0; i < c->requests.len; i++) {
@@ -215,6 +234,12 @@ void compare_print(const compare_case *c, FILE *out)
             }
             fputc('\n', out);
         }
+    }
+    for (uint32_t i = 0; i < c->peers.len; i++) {
+        const compare_peer *p = &c->peers.data[i];
+        fprintf(out, "peer pass=%" PRIu32 "%s request=%" PRIu32 " first=%" PRIu32 " end=%" PRIu32,
+                p->pass, p->load ? " load" : "", p->request, p->first, p->end);
+        fputs(p->in_flight ? " in_flight\n" : "\n", out);
     }
     if (c->budgets.len > 0) {
         fputs("budget", out);
@@ -314,6 +339,10 @@ static bool parse_config(compare_case *c, const char *key, const char *value)
         return parse_u32(value, &c->look_every);
     } else if (strcmp(key, "connector") == 0) {
         return parse_u32(value, &c->connector);
+    } else if (strcmp(key, "pass_ns") == 0) {
+        return parse_u32(value, &c->pass_ns);
+    } else if (strcmp(key, "gap_ns") == 0) {
+        return parse_u32(value, &c->gap_ns);
     }
     for (uint32_t i = 0; i < N_FIELDS; i++) {
         if (strcmp(fields[i].key, key) == 0) {
@@ -361,6 +390,21 @@ static bool parse_request(compare_request *r, const char *key, const char *value
     return false;
 }
 
+static bool parse_peer(compare_peer *p, const char *key, const char *value)
+{
+    if (strcmp(key, "load") == 0) {
+        return p->load = true;
+    } else if (strcmp(key, "in_flight") == 0) {
+        return p->in_flight = true;
+    }
+    uint32_t *number = strcmp(key, "pass") == 0      ? &p->pass
+                       : strcmp(key, "request") == 0 ? &p->request
+                       : strcmp(key, "first") == 0   ? &p->first
+                       : strcmp(key, "end") == 0     ? &p->end
+                                                     : NULL;
+    return number != NULL && parse_u32(value, number);
+}
+
 /* One word of a line. @return false when it is not understood. */
 static bool parse_word(compare_case *c, const char *line, char *word)
 {
@@ -376,6 +420,8 @@ static bool parse_word(compare_case *c, const char *line, char *word)
     } else if (strcmp(line, "request") == 0) {
         compare_request *r = &c->requests.data[c->requests.len - 1];
         return r->id == COMPARE_NONE ? parse_u32(word, &r->id) : parse_request(r, word, text);
+    } else if (strcmp(line, "peer") == 0) {
+        return parse_peer(&c->peers.data[c->peers.len - 1], word, text);
     } else if (!parse_u32(word, &n)) {
         return false;
     } else if (strcmp(line, "defer") == 0) {
@@ -412,6 +458,9 @@ compare_case *compare_parse(FILE *in, const char *name)
         if (strcmp(what, "request") == 0) {
             compare_request r = {.id = COMPARE_NONE, .after = COMPARE_NONE, .cancel = COMPARE_NONE};
             aisim_array_push(&c->requests, r);
+        }
+        if (strcmp(what, "peer") == 0) {
+            aisim_array_push(&c->peers, (compare_peer){0});
         }
         char *word;
         while (ok && (word = strtok_r(NULL, " \n", &rest)) != NULL) {

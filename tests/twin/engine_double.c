@@ -102,6 +102,7 @@ void engine_refresh(twin *t, uint32_t serial)
             v->state_blocks = state_blocks(t, running->recurrent);
         }
     }
+    v->host_reused = r->host_reused;
     v->readmit_reused = w->readmit.data;
     v->n_readmit = w->readmit.len;
 }
@@ -166,6 +167,7 @@ twin *twin_new(const aisim_rank_config *config, uint32_t rank)
     aisim_rank_init(&t->rank, &t->engine, 0, config);
     aisim_rank_set_index_in_worker(&t->rank, rank);
     t->rank.pool.tracing = true;
+    engine_tier_new(t);
     return t;
 }
 
@@ -183,6 +185,7 @@ void twin_free(twin *t)
     for (uint32_t i = 0; i < t->rows.len; i++) {
         aisim_array_free(&t->rows.data[i].readmit);
     }
+    engine_tier_free(t);
     aisim_rank_deinit(&t->rank);
     for (uint32_t i = 0; i < t->held.len; i++) {
         aisim_content_release(t->engine.content, t->held.data[i]);
@@ -252,7 +255,7 @@ static uint32_t create(twin *t, const twin_submit_args *args)
     r->arrival_ns = r->waiting_since_ns = t->now_ns;
     r->flags =
         (uint8_t)((args->no_read ? AISIM_REQF_NO_READ : 0) | (args->hold ? AISIM_REQF_HOLD : 0));
-    engine_row w = {.slot = slot, .generation = r->generation};
+    engine_row w = {.slot = slot, .generation = r->generation, .run = node.run};
     w.view.id = args->id;
     w.view.serial = t->rows.len;
     w.view.prompt = args->prompt_len;
@@ -295,6 +298,7 @@ bool twin_cancel(twin *t, uint32_t id)
         r->end = AISIM_END_CANCELLED;
     }
     aisim_rank_cancel(&t->rank, slot);
+    aisim_offload_settle_cancel(&t->rank, t->now_ns);
     engine_read_log(t);
     on_ended(t, slot);
     return true;
@@ -506,7 +510,7 @@ void twin_complete(twin *t, uint32_t index, const twin_result *results, uint32_t
     AISIM_CHECK(index < t->batches.len);
     uint32_t batch = t->batches.data[index];
     t->finished.len = t->emitted.len = 0;
-    t->now_ns++;
+    t->now_ns += t->rank.offload.host == NULL; /* else the caller has a clock */
     if (batch == AISIM_NONE) {
         engine_read_log(t);
         return;

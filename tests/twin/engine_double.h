@@ -13,7 +13,15 @@
 #define twin_complete engine_complete
 #define twin_defers engine_defers
 #define twin_draw engine_draw
+#define twin_fence engine_fence
 #define twin_find engine_find
+#define twin_flow engine_flow
+#define twin_host_look engine_host_look
+#define twin_next_transfer engine_next_transfer
+#define twin_peer_load engine_peer_load
+#define twin_peer_store engine_peer_store
+#define twin_set_time engine_set_time
+#define twin_transfers engine_transfers
 #define twin_free engine_free
 #define twin_last engine_last
 #define twin_new engine_new

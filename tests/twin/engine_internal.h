@@ -19,6 +19,7 @@ typedef struct engine_copies {
 typedef struct engine_row {
     twin_view view;
     uint32_t slot, generation; /* while live */
+    uint32_t run;              /* leaf of its path; kept alive */
     AISIM_ARRAY(uint32_t) readmit;
 } engine_row;
 
@@ -51,6 +52,10 @@ struct twin {
     bool quiet;                   /* nobody looks: items and deliveries are left out */
     uint32_t verified, accepted;  /* of the verification under way */
     bool given;                   /* results came from the caller */
+    aisim_host *peer;             /* second client of a shared pool */
+    AISIM_ARRAY(twin_name) host_order;
+    AISIM_ARRAY(twin_host_event) host_told;
+    AISIM_ARRAY(twin_pair) host_queue;
 };
 
 /** With `on` the passes from here on leave out items and deliveries, so that nothing brings the
@@ -68,6 +73,11 @@ static inline uint32_t serial_of(const twin *t, const aisim_request *r)
 
 /** Brings a row up to date with its live request. */
 void engine_refresh(twin *t, uint32_t serial);
+/** Entry of names_ever for a block; a new one is named after the publisher. */
+uint32_t engine_identity_of(twin *t, uint32_t run, uint32_t block, uint32_t publisher);
+/** engine_tier.c: the host tier of the configuration. */
+void engine_tier_new(twin *t);
+void engine_tier_free(twin *t);
 /** Reads what the pool has logged since the last time into the record. */
 void engine_read_log(twin *t);
 

@@ -6,7 +6,7 @@
 /* ---- names of blocks ----------------------------------------------------------------------------
  */
 
-static uint32_t identity_of(twin *t, uint32_t run, uint32_t block, uint32_t publisher)
+uint32_t engine_identity_of(twin *t, uint32_t run, uint32_t block, uint32_t publisher)
 {
     uint32_t at = aisim_map_get(&t->publishers, run, block);
     if (at == AISIM_NONE) {
@@ -45,7 +45,7 @@ static void begin_event(twin *t, const aisim_kv_log_entry *e, bool stored)
         made.has_parent = true;
         uint32_t parent = run_before(t, e->run, e->first);
         uint32_t identity =
-            identity_of(t, parent, e->first - 1, TWIN_NONE); /* may move the names */
+            engine_identity_of(t, parent, e->first - 1, TWIN_NONE); /* may move the names */
         made.parent = t->names_ever.data[identity];
     }
     aisim_array_push(&t->events, made);
@@ -63,7 +63,7 @@ static void read_block(twin *t, const aisim_kv_log_entry *e, uint32_t block, uin
         aisim_array_push(&t->evicted, (twin_name){by, page ? e->first : TWIN_NONE});
         return;
     }
-    uint32_t identity = identity_of(t, e->run, block, publisher);
+    uint32_t identity = engine_identity_of(t, e->run, block, publisher);
     if (e->kind == AISIM_KV_STORED || e->kind == AISIM_KV_COPIED) {
         aisim_array_push(&t->copies.data[identity].by, publisher);
     } else {

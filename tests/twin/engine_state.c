@@ -71,7 +71,8 @@ twin_totals twin_sum(const twin *t)
         .inactive = (uint32_t)pool->extents.inactive,
         .free = (uint32_t)pool->free,
         .live = t->engine.requests.live,
-        .ready = t->rank.running.len > 0 || t->rank.waiting.slots.len > 0,
+        .ready =
+            t->rank.running.len > 0 || t->rank.waiting.slots.len > 0 || t->rank.offload.ready > 0,
         .drained = t->engine.requests.live == 0,
         .capacity_bound = t->rank.capacity_bound,
         .livelock = t->rank.config.scheduler.preempting_pass_limit > 0 &&

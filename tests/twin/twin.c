@@ -2,7 +2,7 @@
 #include "twin.h"
 
 #include "base/check.h"
-#include "twin_internal.h"
+#include "twin_host.h"
 
 const char *twin_reason_name(twin_reason reason)
 {
@@ -40,6 +40,9 @@ twin *twin_new(const aisim_rank_config *config, uint32_t rank)
     t->aligned = config->kv.state_mode == AISIM_STATE_ALIGNED;
     t->k = t->stateful ? config->kv.state_blocks : 0;
     t->worker_stream.state = aisim_mix64(config->speculation.seed + rank);
+    if (config->host.scope != AISIM_HOST_NONE) {
+        t->host = aisim_alloc_zero(1, sizeof *t->host);
+    }
     twin_pool_init(t);
     return t;
 }
@@ -63,6 +66,7 @@ void twin_free(twin *t)
     if (t == NULL) {
         return;
     }
+    twin_host_free(t);
     for (uint32_t i = 0; i < t->requests.len; i++) {
         request_free(t->requests.data[i]);
     }
@@ -143,6 +147,9 @@ bool twin_cancel(twin *t, uint32_t id)
         return false;
     }
     twin_leave(t, r, r->status == TWIN_HELD ? r->reason : TWIN_CANCELLED); /* E-T5, E-T6 */
+    if (t->host_withdrawn && !t->flying) {
+        twin_connector_tell(t);
+    }
     twin_retry_reservations(t);
     return true;
 }
@@ -317,6 +324,10 @@ void twin_complete(twin *t, uint32_t batch_id, const twin_result *results, uint3
     if (!vain) {
         twin_retry_reservations(t); /* §15: something may have come free */
     }
+    if (t->host != NULL && t->flying) {
+        t->flying = false;
+        twin_connector_end(t);
+    }
 }
 
 void twin_pass(twin *t, bool defer_prefill)
@@ -406,6 +417,7 @@ bool twin_read(const twin *t, uint32_t serial, twin_view *out)
         .tokens = r->tokens.data,
         .blocks = r->blocks.data,
         .missing = r->missing,
+        .host_reused = r->host_reused,
     };
     uint32_t bound = twin_ceil(r->watermark, t->b);
     out->opaque = r->blocks.len > bound ? r->blocks.len - bound : 0;
@@ -443,7 +455,7 @@ twin_totals twin_sum(const twin *t)
     totals.free = t->queue_len - t->keyed_len;
     totals.active = t->n_blocks - t->queue_len; /* E-B1 */
     totals.live = t->n_live;
-    totals.ready = t->running.len + t->waiting.len > 0;
+    totals.ready = t->running.len + t->waiting.len + twin_connector_ready(t) > 0;
     totals.drained = t->n_live == 0;
     totals.capacity_bound = t->capacity_bound;
     return totals;
@@ -485,6 +497,9 @@ bool twin_reset(twin *t, bool force)
         return false;
     }
     t->acquisition++;
+    if (t->host != NULL) {
+        twin_connector_reset(t);
+    }
     for (uint32_t i = t->head; i != TWIN_NONE; i = t->blocks[i].next) {
         twin_index_remove(t, i);
     }

@@ -7,7 +7,8 @@ set(twin_dir ${CMAKE_CURRENT_LIST_DIR})
 add_library(aisim_twin OBJECT
   ${twin_dir}/twin.c ${twin_dir}/twin_dict.c ${twin_dir}/twin_pool.c ${twin_dir}/twin_lease.c
   ${twin_dir}/twin_state.c ${twin_dir}/twin_sched.c ${twin_dir}/twin_mtp.c
-  ${twin_dir}/twin_handoff.c ${twin_dir}/twin_verify.c)
+  ${twin_dir}/twin_handoff.c ${twin_dir}/twin_verify.c
+  ${twin_dir}/twin_host.c ${twin_dir}/twin_connector.c)
 aisim_target_defaults(aisim_twin)
 target_include_directories(aisim_twin PUBLIC ${twin_dir})
 
@@ -22,7 +23,7 @@ set_target_properties(aisim_twin_module PROPERTIES PREFIX "" OUTPUT_NAME aisim_t
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
 # The product engine behind the same interface (engine_double.h), as the module aisim_engine.so.
-add_library(aisim_engine_double OBJECT ${twin_dir}/engine_double.c ${twin_dir}/engine_log.c
+add_library(aisim_engine_double OBJECT ${twin_dir}/engine_double.c ${twin_dir}/engine_tier.c ${twin_dir}/engine_log.c
   ${twin_dir}/engine_state.c)
 aisim_target_defaults(aisim_engine_double)
 target_include_directories(aisim_engine_double PUBLIC ${twin_dir})
@@ -39,9 +40,10 @@ set_target_properties(aisim_engine_module PROPERTIES PREFIX "" OUTPUT_NAME aisim
 
 # The engine against the twin on random workloads (compare.h). The cases in cases/ are shrunk
 # failures of the past.
-aisim_test_program(aisim_compare tests ${twin_dir}/compare.c ${twin_dir}/compare_make.c
+aisim_test_program(aisim_compare tests ${twin_dir}/compare.c ${twin_dir}/compare_make.c ${twin_dir}/compare_features.c
   ${twin_dir}/compare_text.c ${twin_dir}/compare_run.c ${twin_dir}/compare_same.c
-  ${twin_dir}/compare_count.c ${twin_dir}/compare_shrink.c ${twin_dir}/compare_probe.c)
+  ${twin_dir}/compare_count.c ${twin_dir}/compare_shrink.c ${twin_dir}/compare_probe.c
+  ${twin_dir}/compare_tier.c)
 target_link_libraries(aisim_compare PRIVATE aisim_twin aisim_engine_double)
 aisim_test(NAME twin.compare LABEL twin COMMAND aisim_compare --count 2000 --jobs 2 --shrink)
 file(GLOB twin_cases CONFIGURE_DEPENDS ${twin_dir}/cases/*.txt)

@@ -145,6 +145,7 @@ typedef struct twin_view {
     const uint64_t *tokens; /**< known of them */
     const uint32_t *blocks; /**< owned of them, block ids 0 … N-1 */
     uint32_t missing;       /**< handoff destination: tokens to transfer */
+    uint32_t host_reused;   /**< host tier: part of `reused` that was loaded */
 } twin_view;
 
 /** @param config a checked configuration; copied. @param rank index of the rank in its worker. */
@@ -236,6 +237,44 @@ uint32_t twin_align_split(aisim_align_split kind, uint32_t b, uint32_t u, uint32
 /** mtp.md §2, the draw of (seed, rank, request, step): accepted drafts of `drafts` verified. */
 uint32_t twin_draw(uint64_t seed, uint32_t rank, uint64_t request, uint64_t step,
                    const double *rates, uint32_t drafts);
+
+/* ---- host tier (config.host.scope is not none): time exists --------------------------------- */
+
+/** The time of the next calls, in ns; never goes back. */
+void twin_set_time(twin *t, int64_t t_ns);
+/** The next end of a transfer or, in a shared pool, event of the link; INT64_MAX = none. */
+int64_t twin_next_transfer(const twin *t);
+/** What has ended by t_ns is settled and told to the rank; no pass is in flight. @return whether
+ *  anybody was woken */
+bool twin_transfers(twin *t, int64_t t_ns);
+/** Shared pool, while a pass is in flight: what ends by t_ns becomes visible, the rank does not
+ * hear of it yet. */
+void twin_flow(twin *t, int64_t t_ns);
+/** A pass planned now computes from here on, not before. */
+int64_t twin_fence(const twin *t);
+/** The other client of a shared pool stores or loads blocks [first, end) of that request's prompt.
+ *  @return whether a transfer began */
+bool twin_peer_store(twin *t, uint32_t serial, uint32_t first, uint32_t end);
+bool twin_peer_load(twin *t, uint32_t serial, uint32_t first, uint32_t end);
+
+typedef struct twin_host_event {
+    bool stored;
+    twin_name block;
+} twin_host_event;
+
+typedef struct twin_host_view {
+    uint32_t used, pending, pinned; /**< blocks */
+    uint64_t headroom, evicted, stored;
+    const twin_name *order; /**< evictable blocks, next victim first */
+    uint32_t n_order;
+    const twin_host_event *changes; /**< since the last look */
+    uint32_t n_changes;
+    const twin_pair
+        *queue; /**< connector queue: id, stage (0 asleep, 1 awake, 2 loading, 3 loaded) */
+    uint32_t n_queue;
+} twin_host_view;
+
+void twin_host_look(twin *t, twin_host_view *out);
 
 /** Walks everything and stops the process on a broken invariant (§17). */
 void twin_verify(const twin *t);

@@ -89,6 +89,11 @@ typedef struct twin_request {
     bool drafts_unknown;
     uint32_t placeholders;
     uint32_t outstanding; /* results not yet in */
+    /* host tier */
+    bool connected;        /* in the connector queue */
+    uint32_t cursor;       /* prompt blocks that need no store any more */
+    uint64_t latest_store; /* its id + 1, 0 = none */
+    uint32_t host_reused;
     uint64_t verifications;
 } twin_request;
 
@@ -113,12 +118,18 @@ typedef struct twin_hit {
     uint32_t checkpoint; /* or none */
     uint32_t active;     /* of blocks, those somebody references */
     uint32_t junction;
-    bool same_pass; /* R12: written in this pass */
+    bool same_pass;    /* R12: written in this pass */
+    uint32_t reserved; /* blocks the lease has already (a finished load) */
+    uint32_t host;     /* tokens of the hit that were loaded */
     uint32_t external;
 } twin_hit;
 
 struct twin {
     aisim_rank_config config;
+    struct twin_host *host; /* NULL = no host tier */
+    bool host_withdrawn;    /* a load was cancelled and stands in its lane yet */
+    bool flying;            /* a pass that is not in vain is in flight */
+    int64_t now_ns;
     uint32_t rank;
     uint32_t b, n_blocks, budget_per_pass, limit; /* limit = M, or TWIN_NONE */
     uint32_t depth, lookahead, k;

@@ -193,8 +193,8 @@ bool twin_admit_allocate(twin *t, twin_request *r, const twin_hit *hit, uint32_t
     if (t->stateful) {
         twin_state_admit(t, r, hit, target, &for_state);
     }
-    r->published = hit->blocks.len;
-    r->watermark = twin_min(slots, r->tokens.len);
+    r->published = twin_max(hit->blocks.len, r->published); /* more after a finished load */
+    r->watermark = twin_max(r->watermark, twin_min(slots, r->tokens.len));
     aisim_array_free(&taken);
     aisim_array_free(&for_state);
     return true;

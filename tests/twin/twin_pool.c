@@ -6,7 +6,7 @@
  * up first (R8 front); with R8 back they wait their turn behind the inactive ones.
  * Invariants: queued == (refs == 0); keyed_len = queued blocks with an identity. */
 #include "base/check.h"
-#include "twin_internal.h"
+#include "twin_host.h"
 
 bool twin_block_keyed(const twin_block *block)
 {
@@ -118,6 +118,9 @@ void twin_acquire(twin *t, uint32_t n, twin_ids *out)
         uint32_t at = t->head;
         twin_block *block = &t->blocks[at];
         queue_remove(t, at);
+        if (t->host != NULL) {
+            twin_connector_handed_on(t, at);
+        }
         if (twin_block_keyed(block)) {
             twin_name name = {TWIN_NONE, TWIN_NONE};
             if (block->node != TWIN_NONE || block->alias != TWIN_NONE) {

@@ -2,7 +2,7 @@
  *
  * Everything happens in the order of the text and is looked up anew each time. */
 #include "base/check.h"
-#include "twin_internal.h"
+#include "twin_host.h"
 
 static twin_request *request_of(const twin *t, uint32_t serial)
 {
@@ -64,6 +64,7 @@ void twin_leave(twin *t, twin_request *r, twin_reason reason)
     twin_ids_remove(&t->waiting, r->serial);
     twin_ids_remove(&t->skipped, r->serial);
     twin_ids_remove(&t->pending, r->serial);
+    twin_connector_leave(t, r);
     twin_release(t, r);
     r->status = TWIN_FINISHED;
     r->reason = reason;
@@ -337,10 +338,10 @@ static twin_reason unacceptable(const twin *t, const twin_request *r)
 }
 
 /* E-P12, E-P12b: the whole known context is charged. */
-static bool gate(const twin *t, const twin_request *r, const twin_hit *hit, uint32_t reserve)
+bool twin_gate(const twin *t, const twin_request *r, const twin_hit *hit, bool load)
 {
-    uint64_t need = twin_ceil(r->tokens.len, t->b);
-    need -= twin_min((uint32_t)need, hit->active);
+    uint64_t need = twin_ceil(r->tokens.len, t->b), available = t->queue_len;
+    need -= twin_min((uint32_t)need, twin_max(hit->active, hit->reserved));
     if (t->stateful) { /* E-S11 */
         need += t->k;
         if (hit->checkpoint != TWIN_NONE) {
@@ -350,10 +351,14 @@ static bool gate(const twin *t, const twin_request *r, const twin_hit *hit, uint
             need += t->blocks[hit->partial].queued;
         }
     }
-    return need + reserve <= t->queue_len;
+    if (load) { /* E-R4 */
+        uint64_t headroom = twin_headroom(t);
+        available -= headroom < available ? headroom : available;
+    }
+    return need + twin_reserve_blocks(t) <= available;
 }
 
-static uint32_t reserve_blocks(const twin *t)
+uint32_t twin_reserve_blocks(const twin *t)
 {
     if (t->running.len == 0) {
         return 0;
@@ -366,6 +371,7 @@ typedef enum { ADMITTED, NEXT_HEAD, STOP } outcome;
 static void admitted(twin *t, twin_request *r, uint32_t h)
 {
     twin_ids_remove(&t->waiting, r->serial);
+    twin_connector_leave(t, r);
     aisim_array_push(&t->running, r->serial);
     r->status = TWIN_RUNNING;
     twin_item *item = &t->items.data[t->items.len - 1];
@@ -402,15 +408,15 @@ static outcome admit_with_hit(twin *t, twin_request *r, const twin_hit *hit)
         first_state =
             t->k + (hit->checkpoint != TWIN_NONE ? t->k : 0) + (hit->partial != TWIN_NONE);
     }
-    uint32_t lookahead =
-        t->native && t->config.speculation.first_chunk_lookahead ? t->lookahead : 0; /* R16 */
+    bool ahead = t->config.speculation.first_chunk_lookahead || (hit->reserved > 0 && h > 0);
+    uint32_t lookahead = t->native && ahead ? t->lookahead : 0; /* R16; mtp.md §9 */
     if (rejects(t) && !fits_alone(t, r, 0, first_state)) {
         reject(t, r, TWIN_REJECTED_CAPACITY); /* E-P11 */
         return NEXT_HEAD;
     }
-    uint32_t reserve = reserve_blocks(t);
+    uint32_t reserve = twin_reserve_blocks(t);
     bool full = t->config.scheduler.reserve_full_prompt; /* R2 */
-    if (full && !gate(t, r, hit, reserve)) {
+    if (full && !twin_gate(t, r, hit, false)) {
         return STOP;
     }
     if (t->deferred && r->tokens.len - h > 1) {
@@ -442,6 +448,10 @@ static outcome admit_with_hit(twin *t, twin_request *r, const twin_hit *hit)
                              full ? 0 : reserve)) {
         return STOP; /* N4 */
     }
+    if (hit->reserved > 0) { /* offload.md §7.6 */
+        r->host_reused = r->admitted_before ? r->host_reused : hit->host;
+        r->cursor = h / t->b;
+    }
     book(t, r, h, d, slots); /* E-P15 */
     admitted(t, r, h);
     return ADMITTED;
@@ -467,6 +477,18 @@ static outcome try_head(twin *t, twin_request *r)
         hit.external = twin_min(t->external, rest > 0 ? rest - 1 : 0);
     }
     outcome result = STOP;
+    if (t->host != NULL) {
+        if (rejects(t) && !fits_alone(t, r, 0, 0)) {
+            reject(t, r, TWIN_REJECTED_CAPACITY); /* E-P11, before anything is touched */
+            twin_hit_free(&hit);
+            return NEXT_HEAD;
+        }
+        int step = twin_connector_examine(t, r, &hit);
+        if (step != 0) {
+            twin_hit_free(&hit);
+            return step == 1 ? NEXT_HEAD : STOP;
+        }
+    }
     if (!hit.same_pass) {
         r->junction = hit.junction;
         result = admit_with_hit(t, r, &hit);
@@ -480,15 +502,28 @@ static outcome try_head(twin *t, twin_request *r)
     return result;
 }
 
+/* The connector queue first; under `priority` the better of both heads (offload.md §7.5). */
+static twin_request *next_head(const twin *t)
+{
+    uint32_t serial = twin_connector_head(t);
+    twin_request *ready = serial == TWIN_NONE ? NULL : request_of(t, serial);
+    twin_request *waits = t->waiting.len == 0 ? NULL : request_of(t, t->waiting.data[0]);
+    if (ready == NULL || waits == NULL) {
+        return ready == NULL ? waits : ready;
+    }
+    return has_priority(t) && before(waits, ready) ? waits : ready;
+}
+
 /* Step 2 */
 static void schedule_waiting(twin *t)
 {
     const aisim_scheduler_config *config = &t->config.scheduler;
-    while (t->waiting.len > 0 && t->running.len < config->max_sequences) {
-        if (!config->admit_at_zero_budget && t->budget == 0) {
+    twin_request *head;
+    while ((head = next_head(t)) != NULL && t->running.len < config->max_sequences) {
+        if ((!config->admit_at_zero_budget || t->host != NULL) && t->budget == 0) {
             break; /* R5 */
         }
-        outcome result = try_head(t, request_of(t, t->waiting.data[0]));
+        outcome result = try_head(t, head);
         if (result == STOP) {
             break;
         }
@@ -530,7 +565,7 @@ uint32_t twin_plan(twin *t, bool defer_prefill)
         twin_burst_reserve(t, &t->batches.data[t->batches.len - 1]); /* E-M1 */
     }
     if (!t->deferred && !t->preempted) {
-        t->capacity_bound = t->waiting.len > 0; /* E-P17 */
+        t->capacity_bound = t->waiting.len + twin_connector_ready(t) > 0; /* E-P17 */
     }
     for (uint32_t i = 0; i < t->running.len; i++) { /* N1: stale unknown drafts */
         twin_request *r = request_of(t, t->running.data[i]);
@@ -539,5 +574,10 @@ uint32_t twin_plan(twin *t, bool defer_prefill)
             r->drafts_unknown = false;
         }
     }
-    return t->batches.data[t->batches.len - 1].id;
+    const twin_batch *batch = &t->batches.data[t->batches.len - 1];
+    if (t->host != NULL) {
+        twin_connector_close(t);
+        t->flying = t->items.len + t->preempted_list.len + batch->rejected.len > 0;
+    }
+    return batch->id;
 }

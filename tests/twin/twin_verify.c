@@ -1,6 +1,6 @@
 /* twin_verify.c - the expensive invariants of §17, by counting. */
 #include "base/check.h"
-#include "twin_internal.h"
+#include "twin_host.h"
 
 static void count(uint32_t *refs, const twin_ids *blocks)
 {
@@ -24,8 +24,8 @@ static void verify_request(const twin *t, const twin_request *r)
     bool running = contains(&t->running, r->serial);
     bool waiting = contains(&t->waiting, r->serial);
     AISIM_CHECK(running == (r->status == TWIN_RUNNING)); /* I5 */
-    AISIM_CHECK(waiting ==
-                ((r->status == TWIN_WAITING && !r->blocked) || r->status == TWIN_PREEMPTED));
+    AISIM_CHECK(waiting == ((r->status == TWIN_WAITING && !r->blocked && !r->connected) ||
+                            r->status == TWIN_PREEMPTED));
     if (r->status == TWIN_FINISHED || r->status == TWIN_PREEMPTED || r->status == TWIN_PENDING) {
         AISIM_CHECK(r->blocks.len == 0 && r->watermark == 0);
         AISIM_CHECK(r->working.len + r->previous.len + r->copies.len == 0);
@@ -60,6 +60,8 @@ static void verify_index(const twin *t)
          * closure can break; what is left behind is never found and ages out. */
         bool page = node->copies.len > 0 && node->n == t->b &&
                     (t->config.kv.prefix_match_unit == 0 || t->config.kv.prefix_match_unit == t->b);
+        /* A deep block that is held by a copy may outlive its ancestors (offload.md §5.1). */
+        page = page && t->config.host.scope != AISIM_HOST_CLUSTER_SHARED;
         if (page && t->nodes.data[node->parent].parent != TWIN_NONE) { /* I20 */
             AISIM_CHECK(t->nodes.data[node->parent].copies.len > 0);
         }
@@ -80,6 +82,9 @@ void twin_verify(const twin *t)
         count(refs, &r->working);
         count(refs, &r->previous);
         count(refs, &r->copies);
+    }
+    if (t->host != NULL) {
+        twin_host_verify(t, refs);
     }
     uint32_t queued = 0;
     uint32_t keyed = 0;

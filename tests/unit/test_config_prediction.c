@@ -244,9 +244,18 @@ static void traces_and_agentx(void)
     REFUSES("{engine: {}, traffic: {source: {type: trace}}}",
             "x.yaml:1:32: missing key 'traffic.source.paths' (files or folders, read in this "
             "order)");
+    ACCEPTS("{engine: {}, traffic: {source: {type: trace, format: mooncake, paths: [a]}, "
+            "load: {type: poisson, requests_per_second: 2}, stop: {requests: 5}}}");
+    ACCEPTS("{engine: {}, traffic: {source: {type: trace, format: azure, paths: [a]}, "
+            "load: {type: trace_timestamps, speedup: 2}}}");
+    REFUSES("{engine: {}, traffic: {source: {type: trace, format: lengths, paths: [a]}, "
+            "load: {type: trace_timestamps}}}",
+            "x.yaml:1:89: traffic.load.type = 'trace_timestamps': a trace of format 'lengths' has "
+            "no times; concurrency, constant_rate or poisson expected");
     REFUSES(
-        "{engine: {}, traffic: {source: {type: trace, format: mooncake, paths: [a]}}}",
-        "x.yaml:1:54: known, not modelled: traffic.source.format = 'mooncake' (modelled: weka)");
+        "{engine: {}, traffic: {source: {type: trace, format: mooncake, paths: [a]}, "
+        "load: {type: trace, agentic_lanes: 4}}}",
+        "x.yaml:1:112: traffic.load.agentic_lanes: a trace of format 'mooncake' holds no plays");
     REFUSES(
         "{engine: {}, traffic: {source: {type: synthetic-session}}}",
         "x.yaml:1:39: known, not modelled: traffic.source.type = 'synthetic-session' (modelled: "
@@ -314,8 +323,8 @@ static void roles_and_modes(void)
     REFUSES("engine: {mode: afd}", "x.yaml:1:16: known, not modelled: engine.mode = 'afd' "
                                    "(modelled: aggregated, disaggregated)");
     REFUSES("{engine: {}, router: {policy: kv_router}}",
-            "x.yaml:1:31: known, not modelled: router.policy = 'kv_router' (modelled: round_robin; "
-            "in Lua a router may be a function)");
+            "x.yaml:1:31: known, not modelled: router.policy = 'kv_router' (kv is the router of "
+            "that name; in Lua a router may be a function)");
     REFUSES(
         "{engine: {}, planner: {policy: enabled}}",
         "x.yaml:1:32: known, not modelled: planner.policy = 'enabled' (scale with sim:autoscale "

@@ -77,14 +77,15 @@ M.VERBS = {
     end,
   },
   {
-    name = "trace", summary = "Read a workload file: lengths, arrivals, sessions, reuse; make, convert, sample, rescale one.",
+    name = "trace", summary = "Read a workload file; make, convert, sample, rescale one.",
     example = "aisim trace trace.jsonl --blocks 16,64 --capacity 1000,20k",
     build = function(command)
       command:argument("file", "Trace or play files, folders, patterns; in order."):argname("FILE"):args "*"
       command:option("--trace-format", "Format of the file (default: by its first line)."):argname("NAME")
-      command:option("--block-size", "Tokens per recorded block (default: as the file says, or what fits)."):argname("N")
-      command:option("--align-inputs", "Plays: prompts cut or filled to whole blocks."):choices { "false", "floor", "ceil" }
-        :default "false"
+      command:option("--block-size", "Tokens per recorded block (default: as the file says, or what fits).")
+        :argname("N")
+      command:option("--align-inputs", "Plays: prompts cut or filled to whole blocks.")
+        :choices { "false", "floor", "ceil" }:default "false"
       command:option("--blocks", "Reuse at these block sizes."):argname("N,…")
       command:option("--capacity", "Reuse in caches of so many blocks, least recently used out first."):argname("N,…")
       command:option("--limit", "Only the first rows, or plays."):argname("N")
@@ -96,7 +97,8 @@ M.VERBS = {
       command:option("--generate", "Make plays up: agentx."):argname("KIND")
       command:option("--plays", "With --generate: how many (200)."):argname("N")
       command:option("--preset", "With --generate: whose subagents."):choices { "042026", "052726", "062126" }
-      command:option("--set", "With --generate: a parameter, for example tool_gap_s=3,1.2."):argname("NAME=VALUE"):count "*"
+      command:option("--set", "With --generate: a parameter, for example tool_gap_s=3,1.2."):argname("NAME=VALUE")
+        :count "*"
       command:option("--seed", "Of --generate and --sample (42)."):argname("N")
       command:flag("--hash-runs", "Write block ids of plays as start,count lists.")
       command:option("-o --output", "The file to write."):argname("FILE")

@@ -35,28 +35,51 @@ end
 --- No profile: every play once, without idle guards, until the last one is done.
 local ONCE <const> = { duration_seconds = 1e9, tree_idle_cap_seconds = 1e9, global_idle_cap_seconds = 1e9 }
 
---- Recorded plays: the keys of aisim.agentx are those of the file without "agentic_".
+--- Plays in lanes: the keys of aisim.agentx are those of the file without "agentic_". Without a
+-- snapshot a play starts at its first turn, without a profile every play runs once.
 local function plays(traffic)
-  local source, load, options = traffic.source, traffic.load, {}
+  local source, load = traffic.source, traffic.load
+  local options = { speedup = load.speedup }
+  if source.format == "weka" then
+    options.plays = aisim.plays { path = source.paths, align_inputs = source.align_inputs,
+      nested_timestamp_basis = source.nested_timestamp_basis }
+  else
+    options.plays = require("aisim.core").trace_plays(source.paths, { format = source.format,
+      block_size = source.block_size })
+  end
   for key, value in pairs(load) do
     local name = key:match("^agentic_(.+)$")
     if name and name ~= "snapshot" then options[name] = value end
   end
-  options.plays = aisim.plays {
-    path = source.paths, align_inputs = source.align_inputs,
-    nested_timestamp_basis = source.nested_timestamp_basis,
-  }
-  options.speedup = load.speedup
-  options.once = options.profile == nil
-  options.profile = options.profile or ONCE
-  options.lanes = options.lanes or math.min(load.concurrency or #options.plays, #options.plays)
-  local snapshot = load.agentic_snapshot
-  if snapshot then
-    options.seed, options.u = snapshot.seed, snapshot.u
+  if load.agentic_snapshot then
+    options.seed, options.u = load.agentic_snapshot.seed, load.agentic_snapshot.u
   else
-    options.t_star = { 0, 0 } -- from the first turn
+    options.t_star, options.warmup = { 0, 0 }, false
+  end
+  if not load.agentic_profile then
+    options.profile, options.once = ONCE, true
   end
   return aisim.agentx(options)
+end
+
+--- Other trace files, and plays without lanes.
+local function trace(prediction, traffic)
+  local source, load = traffic.source, traffic.load
+  local options = { path = source.paths, format = source.format, block_size = source.block_size }
+  if load.type == "concurrency" then
+    options.concurrency = load.concurrency
+  elseif load.type == "constant_rate" or load.type == "poisson" then
+    options.arrivals = aisim.arrivals[load.type] { rate = load.requests_per_second }
+  else
+    options.speedup = load.speedup
+  end
+  options.requests = prediction.stop_requests
+  return aisim.trace(options)
+end
+
+local function traffic_of(prediction, traffic)
+  if traffic.source.type ~= "trace" then return synthetic(prediction, traffic) end
+  return traffic.load.agentic_lanes and plays(traffic) or trace(prediction, traffic)
 end
 
 local function build(sim, prediction)
@@ -64,10 +87,10 @@ local function build(sim, prediction)
   for _, pool in ipairs(prediction.pools) do
     sim:pool { name = pool.role == "aggregated" and "main" or pool.role, role = pool.role, engine = pool.engine }
   end
-  sim:router { policy = tree.router.policy }
+  sim:router(tree.router)
   local sla = tree.evaluation and tree.evaluation.sla
   if sla and next(sla) then sim:slo(sla) end
-  sim:workload(tree.traffic.source.type == "trace" and plays(tree.traffic) or synthetic(prediction, tree.traffic))
+  sim:workload(traffic_of(prediction, tree.traffic))
 end
 
 --- Paths for --set; a single word can only be a mistake for one of them.

@@ -119,7 +119,7 @@ function M.main(args)
     version = aisim.version, file = job.file, seed = job.seed, settings = jobs.settings(job), run = run,
     metrics = run.metrics, wall = wall, status = run.status, reason = rawget(run, "reason"),
     verdicts = verdicts, notes = run.notes,
-    pools = run.pools, timing = run.timing, custom = run.custom, saved = args.out,
+    pools = run.pools, timing = run.timing, custom = run.custom, agentx = run.agentx, saved = args.out,
   }
   -- run:summary() in a report of the scenario's own is the whole screen, with origins and wall time.
   local shown = false

@@ -28,7 +28,7 @@ local function positive(args, name)
   local text = args[name]
   if text == nil then return nil end
   local value = tonumber(text)
-  if not value or not (value > 0) or value == math.huge then
+  if not value or value ~= value or value <= 0 or value == math.huge then
     fault.usage("trace: --%s %s: number > 0 expected", name:gsub("_", "-"), text)
   end
   return value
@@ -67,6 +67,12 @@ local function row_of(format)
   end
 end
 
+local function is_graph(format, paths)
+  if format ~= "dynamo" then return format == "agentic_mooncake" end
+  local _, _, graph = core.trace(paths, { format = format }):about()
+  return graph
+end
+
 --- What is to be looked at: rows of paths, or plays.
 local function source_of(args)
   local paths = args.file
@@ -84,8 +90,7 @@ local function source_of(args)
   local plays
   if format == "weka" then
     plays = plays_of.load { path = paths, align_inputs = args.align_inputs ~= "false" and args.align_inputs or false }
-  elseif format == "agentic_mooncake" or (format == "dynamo" and select(3, core.trace(paths, { format = format }):about()))
-  then
+  elseif is_graph(format, paths) then
     plays = core.trace_plays(paths, { format = format, block_size = options.block_size })
   end
   if plays and options.limit then plays = plays:first(options.limit) end
@@ -101,7 +106,9 @@ local function generated(args)
   for _, set in ipairs(args.set or {}) do
     local key, value = set:match "^%s*([^=]-)%s*=%s*(.-)%s*$"
     if not key then fault.usage("trace: --set %s: NAME=VALUE expected", set) end
-    if not fields[key] then fault.usage("trace: --set %s: unknown parameter '%s'%s", set, key, near.hint(key, fields)) end
+    if not fields[key] then
+      fault.usage("trace: --set %s: unknown parameter '%s'%s", set, key, near.hint(key, fields))
+    end
     local numbers = {}
     for item in value:gmatch "[^,{}%s]+" do numbers[#numbers + 1] = tonumber(item) end
     if #numbers ~= fields[key] then fault.usage("trace: --set %s: %d numbers expected", set, fields[key]) end
@@ -181,10 +188,11 @@ local function counts_line(found)
     parts[#parts + 1] = number(found.plays) .. " plays"
     parts[#parts + 1] = number(found.conversations) .. " conversations"
     if found.requests_in_subagents > 0 then
-      parts[#parts + 1] = ("%.1f %% of the requests in subagents"):format(100 * found.requests_in_subagents / found.rows)
+      local share = 100 * found.requests_in_subagents / found.rows
+      parts[#parts + 1] = ("%.1f %% of the requests in subagents"):format(share)
     end
   elseif found.sessions then
-    parts[#parts + 1] = number(found.sessions) .. " sessions"
+    parts[#parts + 1] = number(found.sessions) .. (found.sessions == 1 and " session" or " sessions")
   end
   if found.failed_rows then parts[#parts + 1] = number(found.failed_rows) .. " rows without an answer left out" end
   return table.concat(parts, "   ")
@@ -241,7 +249,8 @@ end
 ---@return integer status
 function M.main(args)
   if (#args.file == 0) == (args.generate == nil) then
-    fault.usage("trace: %s", args.generate and "FILE has no effect with --generate" or "FILE missing, or --generate agentx")
+    fault.usage("trace: %s",
+      args.generate and "FILE has no effect with --generate" or "FILE missing, or --generate agentx")
   end
   local source = args.generate and generated(args) or source_of(args)
   if args.sample or args.scale or args.convert or args.output then

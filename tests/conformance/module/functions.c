@@ -3,11 +3,15 @@
  * missing, and the vectors that need it fail. */
 #include <lauxlib.h>
 #include <lua.h>
+#include <math.h>
 
+#include "cluster/worker.h"
 #include "functions.h"
 #include "host/host.h"
 #include "kv/block_pool.h"
+#include "sched/plan.h"
 #include "sched/queue.h"
+#include "sched/rank.h"
 #include "sched/split.h"
 
 /* state_blocks(bytes_per_request, bytes_per_token, block_size) -> k */
@@ -70,7 +74,43 @@ static int l_headroom_gate(lua_State *L)
     return 1;
 }
 
+/* transfer_ms(tokens, bytes_per_token, state_bytes, gb_per_s) -> ms (engine.md section 15) */
+static int l_transfer_ms(lua_State *L)
+{
+    double gb_per_second = luaL_checknumber(L, 4);
+    luaL_argcheck(L, gb_per_second > 0, 4, "bandwidth");
+    lua_pushnumber(L, aisim_handoff_ms((uint64_t)luaL_checkinteger(L, 1), luaL_checknumber(L, 2),
+                                       luaL_checknumber(L, 3), gb_per_second));
+    return 1;
+}
+
+/* group_end(start_ms, {rank_end_ms, …}) -> ms (E-G1) */
+static int l_group_end(lua_State *L)
+{
+    int64_t end_ns = llround(luaL_checknumber(L, 1) * 1e6);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    for (lua_Integer i = 1; i <= (lua_Integer)lua_rawlen(L, 2); i++) {
+        lua_geti(L, 2, i);
+        end_ns = aisim_group_end_ns(end_ns, llround(luaL_checknumber(L, -1) * 1e6));
+        lua_pop(L, 1);
+    }
+    lua_pushnumber(L, (double)end_ns / 1e6);
+    return 1;
+}
+
+/* burst_width(verify_width, drafts, output_left) -> tokens (mtp.md section 8) */
+static int l_burst_width(lua_State *L)
+{
+    lua_pushinteger(L, aisim_burst_width((uint32_t)luaL_checkinteger(L, 1),
+                                         (uint32_t)luaL_checkinteger(L, 2),
+                                         (uint32_t)luaL_checkinteger(L, 3)));
+    return 1;
+}
+
 static const luaL_Reg functions[] = {
+    {"transfer_ms", l_transfer_ms},
+    {"group_end", l_group_end},
+    {"burst_width", l_burst_width},
     {"headroom", l_headroom},
     {"headroom_gate", l_headroom_gate},
     {"state_blocks", l_state_blocks},

@@ -1,3 +1,4 @@
+-- luacheck: no max line length (one broken line per row)
 -- Broken trace lines: each one clear error, exit status 2 (spec/cli.md: errors of traces).
 local program = os.getenv "AISIM" or "build/aisim"
 

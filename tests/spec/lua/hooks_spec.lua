@@ -76,8 +76,8 @@ describe("registration", function()
 
   it("refuses what is no function, and hooks that are known and not there yet", function()
     assert.equal("scenarios/a.lua:2: sim:on: function expected, got nil", message "sim:on('request.finish')")
-    assert.equal("scenarios/a.lua:2: sim:on: known, not modelled: hook 'host.store'",
-      message "sim:on('host.store', print)")
+    assert.equal("scenarios/a.lua:2: sim:on: known, not modelled: hook 'state.checkpoint'",
+      message "sim:on('state.checkpoint', print)")
   end)
 
   it("refuses filters that could match nothing", function()

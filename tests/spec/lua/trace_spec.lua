@@ -1,0 +1,158 @@
+-- luacheck: no max line length (rows of files)
+-- Trace files as traffic: aisim.trace (spec/traffic.md §3.1, §3.3). Times are exact: passes cost nothing but
+-- a fixed 10 ms, so arrivals can be read off.
+local aisim = require "aisim"
+
+local folder = os.tmpname()
+os.remove(folder)
+
+local function file_of(name, text)
+  local path = folder .. "/" .. name
+  local file <close> = assert(io.open(path, "wb"))
+  file:write(text)
+  return path
+end
+
+--- Runs a trace; returns arrivals { at, prompt, reused } in order.
+local function run(options, blocks)
+  local sim = aisim.new { seed = 1 }
+  sim:pool { engine = {
+    model = "llama-3.1-8b", timing = { type = "fixed", prefill_ms = 10, decode_ms = 10 },
+    kv_cache = { block_size = 16, capacity = { type = "fixed", blocks = blocks or 10000 } },
+  } }
+  sim:workload(aisim.trace(options))
+  local list = {}
+  sim:on("request.arrive", function(t, _, prompt) list[#list + 1] = { t, prompt } end)
+  local result = sim:run()
+  return list, result
+end
+
+local function times(list)
+  local out = {}
+  for i, item in ipairs(list) do out[i] = item[1] end
+  return out
+end
+
+describe("aisim.trace", function()
+  setup(function() os.execute("mkdir " .. folder) end)
+  teardown(function() os.execute("rm -rf " .. folder) end)
+
+  local MOONCAKE <const> = '{"timestamp":1000,"input_length":64,"output_length":1,"hash_ids":[0,1,2,3]}\n'
+    .. '{"timestamp":1500,"input_length":80,"output_length":1,"hash_ids":[0,1,2,3,4]}\n'
+    .. '{"timestamp":4000,"input_length":64,"output_length":1,"hash_ids":[9,1,2,3]}\n'
+
+  it("keeps the recorded times, from the first row on", function()
+    local list = run { path = file_of("a.jsonl", MOONCAKE), block_size = 16 }
+    assert.same({ 0, 500, 3000 }, times(list))
+  end)
+
+  it("divides times by speedup", function()
+    assert.same({ 0, 125, 750 }, times(run { path = file_of("a.jsonl", MOONCAKE), block_size = 16, speedup = 4 }))
+  end)
+
+  it("takes a window and a limit", function()
+    assert.equal(1, #run { path = file_of("a.jsonl", MOONCAKE), from_ms = 2000, block_size = 16 })
+    assert.equal(2, #run { path = file_of("a.jsonl", MOONCAKE), limit = 2, block_size = 16 })
+  end)
+
+  it("shares what equal ids behind an equal prefix stand for", function()
+    local _, result = run { path = file_of("a.jsonl", MOONCAKE), block_size = 16 }
+    assert.near(64 / 208, result.metrics.first_admission_prefix_cache_reused_ratio, 1e-9)
+    assert.near(64 / 208, result.metrics.ideal_reuse_ratio, 1e-9)
+  end)
+
+  it("keeps n in flight with concurrency, whatever the times", function()
+    assert.same({ 0, 10, 20 }, times(run { path = file_of("a.jsonl", MOONCAKE), block_size = 16, concurrency = 1 }))
+  end)
+
+  it("starts units at arrivals of another process", function()
+    local list = run { path = file_of("a.jsonl", MOONCAKE), block_size = 16,
+      arrivals = aisim.arrivals.constant_rate { rate = 10 } }
+    assert.same({ 0, 100, 200 }, times(list))
+  end)
+
+  it("sorts a file that is not in order of time", function()
+    local rows = '{"timestamp":900,"input_length":3,"output_length":1}\n{"timestamp":100,"input_length":1,"output_length":1}\n'
+      .. '{"timestamp":500,"input_length":2,"output_length":1}\n'
+    assert.same({ { 0, 1 }, { 400, 2 }, { 800, 3 } }, run { path = file_of("b.jsonl", rows) })
+  end)
+
+  it("sends a turn after the one before it and its delay", function()
+    local rows = '{"session_id":"s","timestamp":0,"input_length":16,"output_length":3}\n'
+      .. '{"session_id":"s","delay":100,"input_length":32,"output_length":1}\n'
+    assert.same({ 0, 130 }, times(run { path = file_of("c.jsonl", rows) }))
+  end)
+
+  it("mooncake-delta: a prompt is the one before, its answer and what is new", function()
+    local rows = '{"session_id":"s","timestamp":0,"input_length":64,"output_length":16}\n'
+      .. '{"session_id":"s","delay":5,"input_length":32,"output_length":1}\n'
+    local list, result = run { path = file_of("d.jsonl", rows), format = "mooncake-delta" }
+    assert.same({ { 0, 64 }, { 165, 112 } }, list)
+    assert.near(64 / 176, result.metrics.first_admission_prefix_cache_reused_ratio, 0.1)
+  end)
+
+  it("applied_compute_agentic: num_turns + 1 requests that grow", function()
+    local row = '{"num_turns":2,"input_prompt_length":16,"assistant_response_length":[4,4],"tool_call_output_length":[8,8],'
+      .. '"tool_call_latency":[0.5,0.25],"final_assistant_response_length":2}\n'
+    local list = run { path = file_of("e.jsonl", row), concurrency = 1 }
+    assert.same({ { 0, 16 }, { 540, 28 }, { 830, 40 } }, list)
+    assert.error_matches(function() run { path = file_of("e.jsonl", row) } end, "no timestamps")
+  end)
+
+  it("agentic_mooncake: nodes wait for one another and for their time", function()
+    local rows = '{"schema":"dynamo.agentic_mooncake","version":2,"block_size":16,"hash_id_scope":"local","source":{}}\n'
+      .. '{"request_id":"a","play_id":"p","input_length":16,"output_length":1,"hash_ids":[1],"not_before_ms":50}\n'
+      .. '{"request_id":"b","play_id":"p","input_length":32,"output_length":1,"hash_ids":[1,2],"not_before_ms":50,'
+      .. '"dependencies":[{"request_id":"a","trigger":"completion","delay_ms":5,"relation":"sequence"}]}\n'
+      .. '{"request_id":"a","play_id":"q","input_length":16,"output_length":1,"hash_ids":[1],"not_before_ms":200}\n'
+    local list = run { path = file_of("f.jsonl", rows) }
+    assert.same({ 0, 15, 150 }, times(list))
+  end)
+
+  it("dynamo: plain events in order of their start", function()
+    local function event(id, at, total)
+      return ('{"event":{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":%d,"request":'
+        .. '{"request_id":"%s","output_tokens":1,"request_received_ms":%d,"total_time_ms":%d,"replay":{"trace_block_size":16,'
+        .. '"input_length":32,"input_sequence_hashes":[18446744073709551614,7]}}}}\n'):format(at + total, id, at, total)
+    end
+    assert.same({ 0, 30 }, times(run { path = file_of("g.jsonl", event("b", 1030, 5) .. event("a", 1000, 90)) }))
+  end)
+
+  it("dynamo: a child session starts after its tool and joins the parent", function()
+    local function event(id, session, parent, at, total)
+      return ('{"schema":"dynamo.request.trace.v1","event_type":"request_end","event_time_unix_ms":%d,"agent_context":'
+        .. '{"session_id":"%s"%s},"request":{"request_id":"%s","output_tokens":1,"request_received_ms":%d,"total_time_ms":%d,'
+        .. '"replay":{"trace_block_size":16,"input_length":32,"input_sequence_hashes":[1,2]}}}\n'):format(at + total,
+        session, parent and (',"parent_session_id":"%s"'):format(parent) or "", id, at, total)
+    end
+    local tool = '{"schema":"dynamo.request.trace.v1","event_type":"tool_end","event_time_unix_ms":1500,"agent_context":'
+      .. '{"session_id":"main"},"tool":{"tool_call_id":"t","tool_class":"Task","claude":{"source_request_id":"a",'
+      .. '"consumer_request_id":"c","child_session_id":"child","execution_mode":"foreground"}}}\n'
+    local path = file_of("h.jsonl", event("a", "main", nil, 1000, 100) .. event("b", "child", "main", 1200, 300)
+      .. tool .. event("c", "main", nil, 1600, 10))
+    local plays = require("aisim.core").trace_plays({ path }, {})
+    assert.equal(1, #plays)
+    local edges = {}
+    for i, request in ipairs(plays[1].requests) do
+      for _, edge in ipairs(request.after) do
+        edges[#edges + 1] = ("%d>%d %s %s %g"):format(edge.source, i, edge.relation, edge.trigger, edge.delay_ms)
+      end
+    end
+    assert.same({ "1>2 spawn completion 100", "1>3 sequence completion 500", "2>3 join completion 100" }, edges)
+  end)
+
+  it("azure and burstgpt: columns by name, compressed or not", function()
+    local azure = "ContextTokens,TIMESTAMP,GeneratedTokens\r\n100,2023-11-16 23:59:59.5000000,1\r\n200,2023-11-17 00:00:00.7500000,1"
+    assert.same({ { 0, 100 }, { 1250, 200 } }, run { path = file_of("i.csv", azure) })
+    os.execute(("gzip -kf %s/i.csv"):format(folder))
+    assert.same({ { 0, 100 }, { 1250, 200 } }, run { path = folder .. "/i.csv.gz" })
+    local burst = "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+      .. "5,,1,M,10,1,11,API log\n6,,1,M,20,0,20,API log\n7,,1,M,30,1,31,API log\n"
+    assert.same({ { 0, 10 }, { 2000, 30 } }, run { path = file_of("j.csv", burst) })
+  end)
+
+  it("refuses speedup with concurrency and unknown keys", function()
+    assert.error_matches(function() aisim.trace { path = "x", concurrency = 1, speedup = 2 } end, "no effect with concurrency")
+    assert.error_matches(function() aisim.trace { path = "x", spedup = 2 } end, "did you mean 'speedup'")
+  end)
+end)
