@@ -123,7 +123,32 @@ typedef struct aisim_router {
     void (*on_done)(void *context, const aisim_request *request,
                     uint32_t rank); /**< NULL allowed */
     void (*free)(void *context);    /**< NULL allowed */
+    /* Book-keeping (spec/routing.md §1); each may be NULL, and then costs nothing. */
+    void (*on_dispatch)(void *context, const aisim_request *request, uint32_t rank);
+    void (*on_first_token)(void *context, const aisim_request *request, uint32_t rank);
+    /** The worker was lost: the request goes back to the router. */
+    void (*on_lost)(void *context, const aisim_request *request, uint32_t rank);
+    void (*on_worker)(void *context, uint32_t worker); /**< its state has changed */
+    /** Blocks of a run appeared in or left the cache of a rank; told when the pass ends. */
+    void (*on_kv)(void *context, uint32_t rank, bool stored, uint32_t run, uint32_t first,
+                  uint32_t count);
+    /** Place in the queue of the router: smaller first, ties first come. `joins`: compute and
+     *  remember it, else tell it again. NULL = first come, first served. */
+    double (*queue_key)(void *context, const aisim_request *request, bool joins);
 } aisim_router;
+
+/** Where a request comes from, for affinity. AISIM_NO_SESSION = none. */
+#define AISIM_NO_SESSION UINT32_MAX
+typedef struct aisim_lineage {
+    uint64_t play; /**< instance of a play; UINT64_MAX = no play */
+    uint32_t session, parent, root;
+    bool known; /**< false: parent and root are unknown and must not be guessed */
+} aisim_lineage;
+/** Asks the client of the request; without one its session is a root of its own. */
+void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out);
+
+/** First global rank of a pool, and how many it has. */
+void aisim_sim_pool_ranks(const aisim_sim *sim, uint32_t pool, uint32_t *first, uint32_t *n);
 
 /** Sets the policy of a pool; default is round_robin over targets. */
 void aisim_sim_router(aisim_sim *sim, uint32_t pool, const aisim_router *router);
@@ -190,6 +215,8 @@ typedef struct aisim_client {
     /** Prompt tokens that an infinite cache would reuse for this request; -1 = unknown. NULL
      *  allowed. */
     int64_t (*ideal)(void *context, const aisim_request *request);
+    /** NULL allowed: sessions without parents. */
+    void (*lineage)(void *context, const aisim_request *request, aisim_lineage *out);
 } aisim_client;
 uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client);
 

@@ -121,55 +121,58 @@ local ROUTER <const> = {
   telemetry_period_ms = { "ms", min = 0, default = 0 },
   pick = { "function" },
   on_done = { "function" },
+  wrap = { "table" }, -- a built-in that pick may ask
 }
 
 -- Options of spec/routing.md and spec/lua-api.md §7 that the engine does not have yet: refused by name.
 local ROUTER_LATER <const> = {
-  "delay_ms", "filter", "score", "regret", "threshold", "balance_abs", "balance_rel", "ties", "inner", "affinity",
-  "overload", "queue", "key", "prefix_blocks", "load_factor", "cache_view", "event_delay_ms", "ttl_ms", "init",
-  "on_dispatch", "on_first_token", "on_kv_stored", "on_kv_removed", "on_worker_up", "on_worker_drain",
-  "on_worker_down", "on_tick", "temperature", "overlap_score_credit", "host_credit", "disk_credit", "shared_credit",
-  "prefill_load_scale", "active_request_weight", "overlap_decay", "overlap_weight", "track_prefill",
+  "delay_ms", "filter", "score", "regret", "init", "on_dispatch", "on_first_token", "on_kv_stored", "on_kv_removed",
+  "on_worker_up", "on_worker_drain", "on_worker_down", "on_tick",
 }
 for _, name in ipairs(ROUTER_LATER) do
   ROUTER[name] = { "any", read = function() check.fail("router: known, not modelled: '%s'", name) end }
 end
 
-local POLICIES_LATER <const> = {
-  least_tokens = true, least_kv = true, p2c = true, weighted_random = true, hash = true, hash_bounded = true,
-  prefix = true, session = true, sibling_group = true, kv = true, kv_v1 = true,
-}
-
-local function builtin_policy(sim, pool, options)
-  for _, name in ipairs { "pick", "on_done", "columns" } do
-    if options[name] ~= nil then
-      check.fail("router: policy = '%s' is built in; %s belongs to a policy of your own", options.policy, name)
-    end
-  end
-  if sim:router_builtin_(pool, options.policy) then return end
+local function refuse_policy(name)
   local names = {}
-  for _, name in ipairs(core.router_names()) do names[name] = true end
-  if POLICIES_LATER[options.policy] then
-    check.fail("router: known, not modelled: policy '%s' (there are %s)", options.policy,
-      table.concat(check.sorted(names), ", "))
-  end
-  check.fail("router: unknown policy '%s'%s", options.policy, near.hint(options.policy, names))
+  for _, known in ipairs(core.router_names()) do names[known] = true end
+  if not names[name] then check.fail("router: unknown policy '%s'%s", tostring(name), near.hint(name, names)) end
 end
 
---- Sets the routing policy of a pool: a function, a table with pick, or the name of a built-in.
+-- A policy in C: everything but the pool is checked by the schema that YAML files use too.
+local function builtin_policy(sim, pool, options)
+  refuse_policy(options.policy)
+  local rest = {}
+  for name, value in pairs(options) do
+    if name == "pick" or name == "on_done" or name == "wrap" or name == "columns" or name == "name" then
+      check.fail("router: policy = '%s' is built in; %s belongs to a policy of your own", options.policy, name)
+    elseif ROUTER[name] and ROUTER[name].read then
+      ROUTER[name].read()
+    elseif name ~= "pool" then
+      rest[name] = value
+    end
+  end
+  sim:router_builtin_(pool, rest)
+end
+
+local function router_pool(sim, options)
+  if options.pool ~= nil then return sim:pool_number_(options.pool) end
+  if sim:ranks_() == 0 then check.fail("sim:router: the simulation has no pool yet; declare it first") end
+  return 1
+end
+
+--- Sets the routing policy of a pool: a function, a table with pick, or the name of a built-in and its options.
 function M:router(options)
   if type(options) == "function" then options = { pick = options } end
-  options = check.options("router", options, ROUTER)
-  local pool = 1
-  if options.pool ~= nil then
-    pool = self:pool_number_(options.pool)
-  elseif self:ranks_() == 0 then
-    check.fail("sim:router: the simulation has no pool yet; declare it first")
+  if type(options) == "table" and type(options.policy) == "string" and options.policy ~= "lua" then
+    return builtin_policy(self, router_pool(self, options), options)
   end
-  if options.policy ~= nil and options.policy ~= "lua" then return builtin_policy(self, pool, options) end
+  options = check.options("router", options, ROUTER)
+  local pool = router_pool(self, options)
   if not options.pick then check.fail("router.pick: function expected, got nil (or name a policy)") end
+  if options.wrap then refuse_policy(options.wrap.policy) end
   self:router_(pool, options.name or "lua", options.pick, options.on_done, options.columns,
-    options.telemetry_period_ms)
+    options.telemetry_period_ms, options.wrap)
 end
 
 -- Metrics ------------------------------------------------------------------------------------------

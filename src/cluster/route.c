@@ -81,7 +81,7 @@ bool aisim_route_wants_overlap(const aisim_route *route)
 }
 
 /* Somebody reads active_prefill_tokens: the chosen target's overlap is needed. */
-static bool wants_prefill(const aisim_route *route)
+bool aisim_route_wants_prefill(const aisim_route *route)
 {
     return route->o.track_prefill &&
            (route->config.everything || route->o.policy == AISIM_ROUTE_LEAST_TOKENS ||
@@ -173,7 +173,7 @@ static void remember(aisim_route *route, const aisim_route_request *request, uin
     r->uncached = 0;
     r->private_blocks = 0;
     r->path.len = 0;
-    if (wants_prefill(route)) {
+    if (aisim_route_wants_prefill(route)) {
         uint64_t cached = (uint64_t)route->tiers.data[target].device * route->config.block_size;
         r->uncached = cached < request->tokens ? request->tokens - (uint32_t)cached : 0;
     }
@@ -448,12 +448,32 @@ aisim_status aisim_route_decide(aisim_route *route, int64_t now_ns,
     out->ordered = route->preference.len;
     record_overlap(route, out);
     if (out->target != AISIM_NONE) {
-        if (wants_prefill(route) && !aisim_route_wants_overlap(route)) {
+        if (aisim_route_wants_prefill(route) && !aisim_route_wants_overlap(route)) {
             route->tiers.data[out->target] = route_tiers_of(route, out->target, request);
         }
         remember(route, request, out->target, entry);
     }
     return AISIM_OK;
+}
+
+void aisim_route_place(aisim_route *route, int64_t now_ns, const aisim_route_request *request,
+                       uint32_t target)
+{
+    aisim_error ignored = {0};
+    const char *key = NULL;
+    aisim_route_clock(route, now_ns);
+    if (record_of(route, request->slot)->state == ROUTE_SENT) {
+        aisim_route_refuse(route, request->slot);
+    }
+    blank(route);
+    if (aisim_route_wants_prefill(route)) {
+        route->tiers.data[target] = route_tiers_of(route, target, request);
+    }
+    if (route_affinity_key(route, request, &key, &ignored) != AISIM_OK) {
+        key = NULL;
+    }
+    uint32_t entry = key != NULL ? aisim_affinity_find(&route->affinity, key) : AISIM_NONE;
+    remember(route, request, target, entry);
 }
 
 double aisim_route_queue_key(aisim_route *route, int64_t now_ns, const aisim_route_request *request)

@@ -107,27 +107,33 @@ static bool among(const char *policy, const char *words)
 static aisim_status check_inner(const aisim_value *router, const aisim_route_options *out,
                                 aisim_error *err)
 {
+    static const char of_policy[] = "policy=";
+    const aisim_mark nowhere = {0};
     const aisim_object *object = aisim_schema_object("router");
     const char *policy = aisim_route_policy_text(out->policy);
+    aisim_value *any = aisim_value_map(nowhere);
+    aisim_value_put(any, "policy", nowhere, aisim_value_text(nowhere, "session"));
+    aisim_value *defaults = aisim_schema_resolve(any, "router");
     aisim_status status = AISIM_OK;
     const aisim_field *field;
     for (uint32_t i = 0; (field = aisim_schema_field_at(object, i)) != NULL; i++) {
-        static const char of_policy[] = "policy=";
         const aisim_value *value = aisim_given(router, field->key);
-        if (value == NULL || field->when == NULL ||
-            strncmp(field->when, of_policy, sizeof of_policy - 1) != 0 ||
-            strcmp(field->key, "inner") == 0 || among(policy, field->when + sizeof of_policy - 1)) {
+        bool of_policies =
+            field->when != NULL && strncmp(field->when, of_policy, sizeof of_policy - 1) == 0;
+        if (value == NULL || !of_policies || strcmp(field->key, "inner") == 0 ||
+            among(policy, field->when + sizeof of_policy - 1)) {
             continue;
         }
-        char shown[64];
-        if (field->fallback == NULL ||
-            strcmp(aisim_value_show(value, shown, sizeof shown), field->fallback) != 0) {
+        const aisim_value *usual = aisim_value_get(defaults, field->key);
+        if (usual == NULL || !aisim_value_equal(value, usual)) {
             status =
                 aisim_fail_path(err, router, field->key, AISIM_EINVAL,
                                 "router.%s: no effect with inner policy '%s'", field->key, policy);
             break;
         }
     }
+    aisim_value_free(defaults);
+    aisim_value_free(any);
     return status;
 }
 

@@ -364,9 +364,25 @@ static void count_work(aisim_rank *rank, const aisim_batch *batch, aisim_pass_fa
     facts->context_tokens = batch->shape.context_tokens;
 }
 
+void aisim_rank_tell_kv(aisim_rank *rank)
+{
+    const aisim_engine *engine = rank->engine;
+    const aisim_block_pool *pool = &rank->pool;
+    for (uint32_t i = rank->kv_told; engine->kv_changed != NULL && i < pool->log.len; i++) {
+        const aisim_kv_log_entry *e = &pool->log.data[i];
+        if (e->kind == AISIM_KV_STORED ||
+            (e->kind == AISIM_KV_EVICTED && e->how == AISIM_GONE_LAST)) {
+            engine->kv_changed(engine->context, rank->index, e->kind == AISIM_KV_STORED, e->run,
+                               e->first, e->count);
+        }
+    }
+    rank->kv_told = pool->log.len;
+}
+
 static void show_kv(aisim_rank *rank, int64_t end_ns)
 {
     aisim_block_pool *pool = &rank->pool;
+    aisim_rank_tell_kv(rank);
     for (uint32_t i = 0; i < pool->log.len;) { /* E-H7: one call per KV event */
         aisim_kv_log_entry first = pool->log.data[i];
         if (first.kind != AISIM_KV_STORED && first.kind != AISIM_KV_EVICTED) {
@@ -389,6 +405,7 @@ static void show_kv(aisim_rank *rank, int64_t end_ns)
         }
     }
     pool->log.len = pool->tracing ? pool->log.len : 0; /* a test reads it first */
+    rank->kv_told = pool->log.len;
 }
 
 static void fill_state(const aisim_rank *rank, aisim_pass_facts *facts)

@@ -44,7 +44,8 @@ static inline uint32_t aisim_rank_limit(const aisim_rank *rank)
 static inline void aisim_rank_listen(aisim_rank *rank)
 {
     uint32_t kv_events = AISIM_EV_BIT(AISIM_EV_KV_STORE) | AISIM_EV_BIT(AISIM_EV_KV_EVICT);
-    rank->pool.listening = (rank->engine->observers.mask & kv_events) != 0;
+    rank->pool.listening =
+        (rank->engine->observers.mask & kv_events) != 0 || rank->engine->kv_changed != NULL;
 }
 
 /** Tokens a request that has `from` of them may compute now (E-P2, R4, mtp.md §3). */

@@ -126,6 +126,7 @@ typedef struct aisim_rank {
     bool blocked;                 /* the last plan changed nothing: wait for a command */
     int64_t now_ns;               /* begin of the plan under way */
     int64_t last_delivery_ns;     /* end of the last pass that delivered a token */
+    uint32_t kv_told;             /* entries of pool.log that engine.kv_changed has seen */
     int64_t previous_delivery_ns; /* of the one before the pass that completes */
     aisim_cruise cruise;
     uint32_t left;              /* running entries to take out when all have been seen */
@@ -155,6 +156,9 @@ void aisim_rank_cancel(aisim_rank *rank, uint32_t slot);
 
 /** Every pass in flight is broken off: nothing of it is delivered (a worker stops). */
 void aisim_rank_abandon(aisim_rank *rank);
+
+/** Tells engine.kv_changed what the cache log holds and it has not seen; a pass end does it too. */
+void aisim_rank_tell_kv(aisim_rank *rank);
 
 /** New priority: under `priority` the queue place follows. */
 void aisim_rank_set_priority(aisim_rank *rank, uint32_t slot, int32_t priority);

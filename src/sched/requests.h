@@ -61,6 +61,9 @@ typedef struct aisim_engine {
     void (*held)(void *context, uint32_t slot);
     /** Called at the first token of a request; NULL = nobody counts prefill load. */
     void (*first_token)(void *context, uint32_t slot);
+    /** Blocks became visible or were evicted, told at the pass end (E-H7); NULL = nobody asks. */
+    void (*kv_changed)(void *context, uint32_t rank, bool stored, uint32_t run, uint32_t first,
+                       uint32_t count);
     /** Prompt tokens an infinite cache would reuse, -1 = unknown; NULL = nobody knows. */
     int64_t (*ideal)(void *context, const aisim_request *r);
     void *context;

@@ -36,6 +36,7 @@ typedef struct sent {
     uint64_t handle;
     aisim_handle request;
     uint32_t play, node;
+    uint64_t slot; /* instance of the play */
     uint32_t next_free;
 } sent;
 
@@ -204,6 +205,7 @@ static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t han
     s->handle = handle;
     s->play = request->play->ordinal;
     s->node = request->request;
+    s->slot = request->slot;
     aisim_error err = {0};
     if (aisim_sim_submit(t->sim, &submit, &s->request, &err) != AISIM_OK) {
         aisim_sim_abort(t->sim, &err);
@@ -250,6 +252,17 @@ static int64_t on_ideal(void *context, const aisim_request *r)
     const sent *s = &t->sent.data[r->cookie];
     return (int64_t)aisim_ideal_reuse_request(&t->corpus->plays[s->play],
                                               &t->sources[s->play].content, s->node, t->block_size);
+}
+
+/* Conversations of the instance; the number of a session says nothing about its parent. */
+static void on_lineage(void *context, const aisim_request *r, aisim_lineage *out)
+{
+    const aisim_agentx_traffic *t = context;
+    const sent *s = &t->sent.data[r->cookie];
+    const aisim_play *play = &t->corpus->plays[s->play];
+    uint32_t conversation = play->requests[s->node].conversation;
+    const aisim_play_conversation *c = &play->conversations[conversation];
+    *out = (aisim_lineage){s->slot, conversation, c->parent, c->root, c->lineage};
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -366,7 +379,8 @@ aisim_status aisim_sim_agentx(aisim_sim *sim, const aisim_corpus *corpus,
                            .start = on_start,
                            .terminal = on_terminal,
                            .free = on_free,
-                           .ideal = on_ideal};
+                           .ideal = on_ideal,
+                           .lineage = on_lineage};
     t->client = aisim_sim_client_add(sim, &client);
     *out = t;
     return AISIM_OK;

@@ -87,6 +87,10 @@ void sim_worker_state(aisim_sim *sim, uint32_t index, aisim_worker_state to)
         event.u.worker.to = aisim_worker_state_text(to);
         aisim_emit(&sim->engine.observers, &event);
     }
+    aisim_router *router = &sim->pools.data[worker->pool].router;
+    if (router->on_worker != NULL) {
+        router->on_worker(router->context, index);
+    }
     if (to == AISIM_WORKER_READY) {
         sim->retry_routers = true;
         sim_wake(sim, index);
@@ -125,7 +129,9 @@ static void stop(aisim_sim *sim, uint32_t index)
         for (uint32_t j = first; j < moved.len; j++) {
             aisim_rank_cancel(rank, moved.data[j]);
         }
+        aisim_rank_tell_kv(rank); /* while the runs live */
         aisim_block_pool_reset(&rank->pool);
+        aisim_rank_tell_kv(rank);
     }
     sim_worker_state(sim, index, AISIM_WORKER_STOPPED);
     for (uint32_t i = 0; i < moved.len; i++) {
@@ -138,11 +144,14 @@ static void stop(aisim_sim *sim, uint32_t index)
         }
         r->computed = 0;
         sim_pool *pool = sim_pool_of(sim, r);
+        if (pool->router.on_lost != NULL) {
+            pool->router.on_lost(pool->router.context, r, r->rank);
+        }
         r->rank = AISIM_NONE;
         r->position = (uint32_t)(pool - sim->pools.data);
         r->state = AISIM_REQ_CREATED;
         r->waiting_since_ns = sim->now_ns;
-        aisim_array_push(&pool->queued, moved.data[i]);
+        sim_join_queue(sim, pool, moved.data[i]);
     }
     aisim_array_free(&moved);
     sim->retry_routers = true;

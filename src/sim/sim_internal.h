@@ -89,6 +89,8 @@ void sim_uncount_prefill(aisim_sim *sim, uint32_t slot);
 void sim_wake(aisim_sim *sim, uint32_t worker);
 /** Routes an arrived or waiting request. @return false = it stays queued at the router. */
 bool sim_route(aisim_sim *sim, uint32_t slot);
+/** Puts a request into the queue of its router, where the router says. */
+void sim_join_queue(aisim_sim *sim, sim_pool *pool, uint32_t slot);
 /** Serves the router queues after a load-lowering event. */
 void sim_retry_routers(aisim_sim *sim);
 /** Ends a request that is in no rank: terminal event, client, slot. */

@@ -172,6 +172,10 @@ static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overl
     aisim_rank_submit(sim->ranks.data[rank], slot);
     load->active_requests++;
     worker->requests++;
+    const aisim_router *router = &sim->pools.data[worker->pool].router;
+    if (router->on_dispatch != NULL) {
+        router->on_dispatch(router->context, r, rank);
+    }
     if (sim->track_load) {
         uint64_t hit = overlap >= 0 ? (uint64_t)overlap : aisim_sim_overlap_blocks(sim, r, rank);
         uint64_t cached = hit * sim->ranks.data[rank]->pool.block_size;
@@ -216,6 +220,25 @@ bool sim_route(aisim_sim *sim, uint32_t slot)
     return true;
 }
 
+void sim_join_queue(aisim_sim *sim, sim_pool *pool, uint32_t slot)
+{
+    const aisim_router *router = &pool->router;
+    aisim_array_push(&pool->queued, slot);
+    if (router->queue_key == NULL) {
+        return;
+    }
+    double key = router->queue_key(router->context, sim_request(sim, slot), true);
+    uint32_t at = pool->queued.len - 1;
+    for (; at > 0; at--) {
+        uint32_t before = pool->queued.data[at - 1];
+        if (router->queue_key(router->context, sim_request(sim, before), false) <= key) {
+            break;
+        }
+        pool->queued.data[at] = before;
+    }
+    pool->queued.data[at] = slot;
+}
+
 void sim_arrive(aisim_sim *sim, uint32_t slot)
 {
     aisim_request *r = sim_request(sim, slot);
@@ -238,7 +261,7 @@ void sim_arrive(aisim_sim *sim, uint32_t slot)
     }
     sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
     if (pool->queued.len > 0 || !sim_route(sim, slot)) { /* while a queue exists arrivals join it */
-        aisim_array_push(&pool->queued, slot);
+        sim_join_queue(sim, pool, slot);
     }
 }
 
@@ -269,6 +292,29 @@ uint64_t aisim_sim_overlap_blocks(const aisim_sim *sim, const aisim_request *req
                                    request->prompt_tokens / pool->block_size, &active);
 }
 
+static void on_first_token(void *context, uint32_t slot)
+{
+    aisim_sim *sim = context;
+    const aisim_request *r = sim_request(sim, slot);
+    const aisim_router *router = &sim_pool_of(sim, r)->router;
+    sim_uncount_prefill(sim, slot);
+    if (router->on_first_token != NULL) {
+        router->on_first_token(router->context, r, r->rank);
+    }
+    sim->retry_routers = true;
+}
+
+static void on_kv(void *context, uint32_t rank, bool stored, uint32_t run, uint32_t first,
+                  uint32_t count)
+{
+    aisim_sim *sim = context;
+    uint32_t pool = sim->workers.data[sim->rank_workers.data[rank]].pool;
+    const aisim_router *router = &sim->pools.data[pool].router;
+    if (router->on_kv != NULL) {
+        router->on_kv(router->context, rank, stored, run, first, count);
+    }
+}
+
 void aisim_sim_router(aisim_sim *sim, uint32_t index, const aisim_router *router)
 {
     sim_pool *pool = &sim->pools.data[index];
@@ -279,19 +325,37 @@ void aisim_sim_router(aisim_sim *sim, uint32_t index, const aisim_router *router
     pool->router = *router;
     pool->router_name = aisim_strdup(router->name);
     pool->router.name = pool->router_name;
+    if (router->on_first_token != NULL) {
+        sim->engine.first_token = on_first_token;
+    }
+    if (router->on_kv != NULL) {
+        sim->engine.kv_changed = on_kv;
+    }
+}
+
+void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out)
+{
+    uint32_t session = request->session != 0 ? request->session : AISIM_NO_SESSION;
+    *out = (aisim_lineage){UINT64_MAX, session, AISIM_NO_SESSION, AISIM_NO_SESSION,
+                           session != AISIM_NO_SESSION};
+    if (request->client != AISIM_NO_CLIENT) {
+        const aisim_client *client = &sim->clients.data[request->client];
+        if (client->lineage != NULL) {
+            client->lineage(client->context, request, out);
+        }
+    }
+}
+
+void aisim_sim_pool_ranks(const aisim_sim *sim, uint32_t pool, uint32_t *first, uint32_t *n)
+{
+    *first = sim->pools.data[pool].first_rank;
+    *n = sim->pools.data[pool].n_ranks;
 }
 
 void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context)
 {
     sim->admission = fn;
     sim->admission_context = context;
-}
-
-static void on_first_token(void *context, uint32_t slot)
-{
-    aisim_sim *sim = context;
-    sim_uncount_prefill(sim, slot);
-    sim->retry_routers = true;
 }
 
 void aisim_sim_track_load(aisim_sim *sim)

@@ -92,7 +92,8 @@ local POLICIES <const> = {
   p2c = "the better of two drawn targets", weighted_random = "chances by weight / (1 + load)",
   hash = "rendezvous hash of session, root, user or prefix", hash_bounded = "consistent hash with bounded load",
   prefix = "longest resident prefix, least load when the load is uneven",
-  kv = "cost of overlap and load, drawn by temperature", session = "sticky by session",
+  kv = "cost of overlap and load, drawn by temperature", kv_v1 = "its historic form: missing blocks and active blocks",
+  session = "sticky by session",
   sibling_group = "sticky by parent session",
 }
 

@@ -49,6 +49,10 @@ sim:router { policy = "NAME" } takes a built-in policy:
 ]] .. table_of.text(catalogue.routers(), 2) .. [[
 
 
+Its options, in Lua beside `policy` and in YAML below `router:` (spec names in front of the meaning):
+
+]] .. require("aisim.tables").help("router") .. [[
+
 sim:router { name =, columns =, pick = function(req, targets, now) … end } takes your own. pick
 returns the index of a target, nil (the request waits at the router), or nil and a list of weights to
 draw from. targets.n is the number of candidates; each column below is an array targets.COLUMN[i].

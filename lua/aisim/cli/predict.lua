@@ -64,7 +64,7 @@ local function build(sim, prediction)
   for _, pool in ipairs(prediction.pools) do
     sim:pool { name = pool.role == "aggregated" and "main" or pool.role, role = pool.role, engine = pool.engine }
   end
-  sim:router { policy = tree.router.policy }
+  sim:router(tree.router)
   local sla = tree.evaluation and tree.evaluation.sla
   if sla and next(sla) then sim:slo(sla) end
   sim:workload(tree.traffic.source.type == "trace" and plays(tree.traffic) or synthetic(prediction, tree.traffic))
