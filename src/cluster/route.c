@@ -63,6 +63,7 @@ void aisim_route_free(aisim_route *route)
     aisim_array_free(&route->tiers);
     aisim_array_free(&route->eligible);
     aisim_array_free(&route->preference);
+    aisim_array_free(&route->weights);
     aisim_array_free(&route->key);
     aisim_free(route);
 }
