@@ -25,7 +25,7 @@ extern "C" {
     X(SHORTEST_QUEUE, "shortest_queue")   /* O(n) */                                               \
     X(P2C, "p2c")                         /* O(n), two draws */                                    \
     X(WEIGHTED_RANDOM, "weighted_random") /* O(n), one draw */                                     \
-    X(HASH, "hash")                       /* O(n^2) comparisons, n <= 100 or so; no state */       \
+    X(HASH, "hash")                       /* O(n) hashes, O(n^2) comparisons; no state */          \
     X(HASH_BOUNDED, "hash_bounded")       /* the same */                                           \
     X(PREFIX, "prefix")                   /* O(n e) */                                             \
     X(KV, "kv")                           /* O(n e), a draw per tie or one with temperature */     \

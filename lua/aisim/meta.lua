@@ -379,7 +379,8 @@ function Sim:autoscale(options) end
 ---@field name? string              for messages and the stream of weights
 ---@field columns? aisim.Column[]   kept up to date; without the list every column is filled when read
 ---@field telemetry_period_ms? aisim.Ms
----@field pick? fun(req: aisim.Request, targets: aisim.Targets, now: number): integer?, number[]?
+---@field wrap? aisim.RouterOptions   a built-in and its options that pick may ask: its fourth argument answers an index or nil
+---@field pick? fun(req: aisim.Request, targets: aisim.Targets, now: number, inner?: fun(): integer?): integer?, number[]?
 ---@field on_done? fun(req: aisim.Request, target: { worker: integer, rank: integer, id: integer }, status: "completed"|"cancelled"|"rejected", now: number)
 
 --- Candidates in (worker, rank) order: columns targets.waiting[i], views targets[i].waiting.

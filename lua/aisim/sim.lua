@@ -121,6 +121,7 @@ local ROUTER <const> = {
   telemetry_period_ms = { "ms", min = 0, default = 0 },
   pick = { "function" },
   on_done = { "function" },
+  wrap = { "table" }, -- a built-in that pick may ask
 }
 
 -- Options of spec/routing.md and spec/lua-api.md §7 that the engine does not have yet: refused by name.
@@ -143,7 +144,7 @@ local function builtin_policy(sim, pool, options)
   refuse_policy(options.policy)
   local rest = {}
   for name, value in pairs(options) do
-    if name == "pick" or name == "on_done" or name == "columns" or name == "name" then
+    if name == "pick" or name == "on_done" or name == "wrap" or name == "columns" or name == "name" then
       check.fail("router: policy = '%s' is built in; %s belongs to a policy of your own", options.policy, name)
     elseif ROUTER[name] and ROUTER[name].read then
       ROUTER[name].read()
@@ -169,8 +170,9 @@ function M:router(options)
   options = check.options("router", options, ROUTER)
   local pool = router_pool(self, options)
   if not options.pick then check.fail("router.pick: function expected, got nil (or name a policy)") end
+  if options.wrap then refuse_policy(options.wrap.policy) end
   self:router_(pool, options.name or "lua", options.pick, options.on_done, options.columns,
-    options.telemetry_period_ms)
+    options.telemetry_period_ms, options.wrap)
 end
 
 -- Metrics ------------------------------------------------------------------------------------------

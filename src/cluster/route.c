@@ -63,6 +63,7 @@ void aisim_route_free(aisim_route *route)
     aisim_array_free(&route->tiers);
     aisim_array_free(&route->eligible);
     aisim_array_free(&route->preference);
+    aisim_array_free(&route->weights);
     aisim_array_free(&route->key);
     aisim_free(route);
 }
@@ -454,6 +455,26 @@ aisim_status aisim_route_decide(aisim_route *route, int64_t now_ns,
         remember(route, request, out->target, entry);
     }
     return AISIM_OK;
+}
+
+void aisim_route_place(aisim_route *route, int64_t now_ns, const aisim_route_request *request,
+                       uint32_t target)
+{
+    aisim_error ignored = {0};
+    const char *key = NULL;
+    aisim_route_clock(route, now_ns);
+    if (record_of(route, request->slot)->state == ROUTE_SENT) {
+        aisim_route_refuse(route, request->slot);
+    }
+    blank(route);
+    if (aisim_route_wants_prefill(route)) {
+        route->tiers.data[target] = route_tiers_of(route, target, request);
+    }
+    if (route_affinity_key(route, request, &key, &ignored) != AISIM_OK) {
+        key = NULL;
+    }
+    uint32_t entry = key != NULL ? aisim_affinity_find(&route->affinity, key) : AISIM_NONE;
+    remember(route, request, target, entry);
 }
 
 double aisim_route_queue_key(aisim_route *route, int64_t now_ns, const aisim_route_request *request)

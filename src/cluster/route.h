@@ -1,8 +1,9 @@
 /* route.h - one router of one pool: what it knows, how it decides (spec/routing.md §1 to §4).
  *
  * The router keeps its own books: it is told of arrivals, answers, first tokens, ends, KV events,
- * telemetry and worker states, and knows nothing of the engine. router.c connects it to a
- * simulation. Targets are numbered from 0 as they are added; (worker, rank) order is kept besides.
+ * telemetry and worker states, and knows nothing of the engine. sim/routing.c connects it to
+ * a simulation. Targets are numbered from 0 as they are added; (worker, rank) order is kept
+ * besides.
  *
  * Life: new -> targets -> decide / accept / refuse / first_token / done … -> free. Times never go
  * back. Requests are named by the caller's slot, unique while the request lives.
@@ -132,6 +133,10 @@ void aisim_route_shared(aisim_route *route, aisim_route_extent where);
 aisim_status aisim_route_decide(aisim_route *route, int64_t now_ns,
                                 const aisim_route_request *request, aisim_route_decision *out,
                                 aisim_error *err);
+/** Somebody else decided: as if decide had chosen the target. An unanswered choice of the slot is
+ *  refused first; a request without lineage is not bound. */
+void aisim_route_place(aisim_route *route, int64_t now_ns, const aisim_route_request *request,
+                       uint32_t target);
 /** The engine's answer to the dispatch of the last decision for this slot. */
 void aisim_route_accept(aisim_route *route, uint32_t slot);
 void aisim_route_refuse(aisim_route *route, uint32_t slot);

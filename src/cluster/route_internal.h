@@ -68,6 +68,7 @@ struct aisim_route {
     AISIM_ARRAY(aisim_route_tiers) tiers;
     AISIM_ARRAY(uint32_t) eligible; /* targets in (worker, rank) order */
     AISIM_ARRAY(uint32_t) preference;
+    AISIM_ARRAY(uint64_t) weights; /* rendezvous, of each eligible target */
     AISIM_ARRAY(char) key;
     uint32_t bound; /* soft binding: the bound target, AISIM_NONE = none */
     uint32_t draws;

@@ -193,17 +193,14 @@ static uint32_t weighted_random(aisim_route *route)
 /* Preference order by rendezvous weight: insertion, so that equal weights keep (worker, rank). */
 static void prefer(aisim_route *route)
 {
-    route->preference.len = 0;
+    route->preference.len = route->weights.len = 0;
     for (uint32_t i = 0; i < route->eligible.len; i++) {
         const route_target *t = target_at(route, i);
         uint64_t weight = aisim_route_rendezvous(route->hash_key, t->worker, t->rank);
+        aisim_array_push(&route->weights, weight);
         aisim_array_push(&route->preference, i);
         uint32_t at = i;
-        for (; at > 0; at--) {
-            const route_target *before = target_at(route, route->preference.data[at - 1]);
-            if (aisim_route_rendezvous(route->hash_key, before->worker, before->rank) >= weight) {
-                break;
-            }
+        for (; at > 0 && route->weights.data[route->preference.data[at - 1]] < weight; at--) {
             route->preference.data[at] = route->preference.data[at - 1];
         }
         route->preference.data[at] = i;

@@ -1,22 +1,10 @@
-/* router.h - the built-in policies as routers of a simulation (spec/routing.md §2).
- *
- * A policy reads its own books (route.h), which the simulation's events feed; only the books the
- * policy needs are kept. Random streams are named "router" in the first pool and "router/N" in pool
- * N, so that pools draw independently and a pool's stream does not depend on the others. */
+/* router.h - the router of a pool that names none (spec/routing.md §2); all others: route.h. */
 #ifndef AISIM_CLUSTER_ROUTER_H
 #define AISIM_CLUSTER_ROUTER_H
 
-#include "aisim/route.h"
 #include "aisim/sim.h"
 
-/** The default: next eligible target in (worker, rank) order after the one chosen last. */
+/** Next eligible target in (worker, rank) order after the one chosen last. O(targets). */
 aisim_router aisim_router_round_robin(void);
-
-/** The router of the options for a pool, its context owned by the caller through router.free. Give
- *  it to aisim_sim_router (which keeps it) before the first request arrives.
- *  @return AISIM_OK; AISIM_EINVAL: options that contradict each other, or weights that are not one
- *  per worker */
-aisim_status aisim_router_new(aisim_sim *sim, uint32_t pool, const aisim_route_options *options,
-                              aisim_router *out, aisim_error *err);
 
 #endif

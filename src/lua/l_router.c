@@ -1,4 +1,5 @@
-/* l_router.c - routing policies and admission written in Lua (spec/lua-api.md §7).
+/* l_router.c - routing policies written in Lua, built-in ones, and one around the other
+ * (spec/lua-api.md §7).
  *
  * A policy is the C struct aisim_router with a context; the engine does not know that it is Lua.
  * What pick returns is checked here: an index of a candidate, nil (queue), or nil and weights from
@@ -10,12 +11,12 @@
 #include "base/alloc.h"
 #include "base/map.h"
 #include "base/rng.h"
-#include "cluster/router.h"
 #include "config/resolve_router.h"
 #include "config/schema.h"
 #include "lua/l_cluster.h"
 #include "lua/l_targets.h"
 #include "lua/l_value.h"
+#include "sim/routing.h"
 
 typedef struct l_router {
     aisim_l_sim *s;
@@ -24,6 +25,12 @@ typedef struct l_router {
     int pick, on_done;  /* refs */
     int pick_arguments; /* how many the function takes */
     int on_done_arguments;
+    int ask;            /* ref of the function that asks the wrapped policy, LUA_NOREF = none */
+    aisim_router inner; /* the wrapped policy; pick NULL = none */
+    const aisim_targets *asked; /* of the decision that is being made, else NULL */
+    const aisim_request *asked_request;
+    uint32_t inner_choice;
+    int64_t inner_overlap;
     aisim_rng rng;
 } l_router;
 
@@ -150,19 +157,105 @@ static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request
     if (n > 2) {
         aisim_l_push_ms(L, aisim_sim_now(sim));
     }
-    lua_settop(L, top + 1 + (n > 0 ? n : 0));
+    lua_settop(L, top + 1 + (n > 3 ? 3 : n));
+    if (n > 3) {
+        lua_rawgeti(L, s->refs, r->ask); /* nil without wrap */
+    }
+    r->asked = targets;
+    r->asked_request = request;
+    r->inner_choice = AISIM_NONE;
+    r->inner_overlap = -1;
     uint32_t choice = AISIM_NONE;
     if (aisim_l_call(s, outer, n, 2)) {
         choice = choose(r, request, top + 1, targets->n, err);
         if (choice != AISIM_NONE) {
             *overlap = aisim_l_targets_overlap(r->targets, choice);
+            if (*overlap < 0 && choice == r->inner_choice) {
+                *overlap = r->inner_overlap; /* its prediction decided */
+            }
         }
     } else {
         aisim_fail(err, AISIM_ECALLBACK, "router '%s' failed", r->name);
     }
     r->targets->request = NULL;
+    r->asked = NULL;
     lua_settop(L, top);
     return choice;
+}
+
+/* ---- a wrapped policy ------------------------------------------------------------------------ */
+
+/* inner() -> what the wrapped policy would choose: index of a candidate, nil = queue. Upvalue 1:
+ * the router. */
+static int ask_inner(lua_State *L)
+{
+    l_router *r = lua_touserdata(L, lua_upvalueindex(1));
+    if (r->asked == NULL) {
+        return aisim_l_fail(L, "router '%s': the wrapped policy was asked outside of a decision",
+                            r->name);
+    }
+    aisim_error err = {0};
+    uint32_t choice = r->inner.pick(r->inner.context, r->s->sim, r->asked_request, r->asked,
+                                    &r->inner_overlap, &err);
+    if (err.code != AISIM_OK) {
+        return aisim_l_raise(L, &err);
+    }
+    r->inner_choice = choice;
+    if (choice == AISIM_NONE) {
+        lua_pushnil(L);
+    } else {
+        lua_pushinteger(L, (lua_Integer)choice + 1);
+    }
+    return 1;
+}
+
+static void inner_dispatch(void *context, const aisim_request *request, uint32_t rank)
+{
+    const l_router *r = context;
+    r->inner.on_dispatch(r->inner.context, request, rank);
+}
+
+static void inner_first_token(void *context, const aisim_request *request, uint32_t rank)
+{
+    const l_router *r = context;
+    r->inner.on_first_token(r->inner.context, request, rank);
+}
+
+static void inner_lost(void *context, const aisim_request *request, uint32_t rank)
+{
+    const l_router *r = context;
+    r->inner.on_lost(r->inner.context, request, rank);
+}
+
+static void inner_worker(void *context, uint32_t worker)
+{
+    const l_router *r = context;
+    r->inner.on_worker(r->inner.context, worker);
+}
+
+static void inner_kv(void *context, uint32_t rank, bool stored, uint32_t run, uint32_t first,
+                     uint32_t count)
+{
+    const l_router *r = context;
+    r->inner.on_kv(r->inner.context, rank, stored, run, first, count);
+}
+
+static double inner_queue_key(void *context, const aisim_request *request, bool joins)
+{
+    const l_router *r = context;
+    return r->inner.queue_key(r->inner.context, request, joins);
+}
+
+/* The callbacks that the wrapped policy wants, and no others. */
+static void forward(const l_router *r, aisim_router *out)
+{
+    const aisim_router *inner = &r->inner;
+    out->on_dispatch = inner->on_dispatch != NULL ? inner_dispatch : NULL;
+    out->on_first_token = inner->on_first_token != NULL ? inner_first_token : NULL;
+    out->on_lost = inner->on_lost != NULL ? inner_lost : NULL;
+    out->on_worker = inner->on_worker != NULL ? inner_worker : NULL;
+    out->on_kv = inner->on_kv != NULL ? inner_kv : NULL;
+    out->queue_key = inner->queue_key != NULL ? inner_queue_key : NULL;
 }
 
 const char *aisim_l_status_text(uint8_t end)
@@ -183,6 +276,9 @@ static void on_done(void *context, const aisim_request *request, uint32_t rank)
 {
     l_router *r = context;
     aisim_l_sim *s = r->s;
+    if (r->inner.on_done != NULL) {
+        r->inner.on_done(r->inner.context, request, rank);
+    }
     if (aisim_l_broken(s) || s->L == NULL || r->on_done == LUA_NOREF) {
         return;
     }
@@ -200,58 +296,84 @@ static void on_done(void *context, const aisim_request *request, uint32_t rank)
 static void free_router(void *context)
 {
     l_router *r = context;
+    if (r->inner.free != NULL) {
+        r->inner.free(r->inner.context);
+    }
     aisim_free(r->name);
     aisim_free(r);
 }
 
-/* core sim:router_(pool number, name, pick, on_done or nil, columns or nil, telemetry_period_ms) */
+/* The policy in C of the options at index, checked by the schema that YAML files use too. Raises.
+ */
+static void make_builtin(lua_State *L, aisim_l_sim *s, uint32_t pool, int index, bool advises,
+                         aisim_router *out)
+{
+    luaL_checktype(L, index, LUA_TTABLE);
+    aisim_value **tree = aisim_l_push_slot(L);
+    aisim_route_options options;
+    aisim_error err = {0};
+    *tree = aisim_l_to_value(L, index, s);
+    if (aisim_schema_check(*tree, "router", "router: ", "", &err) != AISIM_OK ||
+        aisim_config_router(*tree, &options, &err) != AISIM_OK ||
+        aisim_router_new(s->sim, pool, &options, advises, out, &err) != AISIM_OK) {
+        aisim_l_raise(L, &err);
+    }
+    lua_pop(L, 1);
+}
+
+/* core sim:router_(pool number, name, pick, on_done or nil, columns or nil, telemetry_period_ms,
+ * options of the wrapped policy or nil) */
 static int sim_router(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
     uint32_t pool = (uint32_t)luaL_checkinteger(L, 2) - 1;
     const char *name = luaL_checkstring(L, 3);
     luaL_checktype(L, 4, LUA_TFUNCTION);
-    lua_settop(L, 7);
+    lua_settop(L, 8);
     int64_t period_ns = aisim_l_check_ms(L, 7, "router: telemetry_period_ms");
     aisim_l_targets *targets = aisim_l_targets_new(L, s, name, 6, period_ns);
+    aisim_router inner = {0};
+    if (!lua_isnil(L, 8)) {
+        make_builtin(L, s, pool, 8, true, &inner);
+    }
     l_router *r = aisim_alloc_zero(1, sizeof *r);
     r->s = s;
     r->name = aisim_strdup(name);
     r->targets = targets;
     targets->name = r->name;
-    r->pick_arguments = aisim_l_wanted_arguments(L, 4, 3);
+    r->inner = inner;
+    r->pick_arguments = aisim_l_wanted_arguments(L, 4, inner.pick != NULL ? 4 : 3);
     lua_pushvalue(L, 4);
     r->pick = aisim_l_anchor(L, s);
     r->on_done = LUA_NOREF;
+    r->ask = LUA_NOREF;
+    if (inner.pick != NULL) {
+        lua_pushlightuserdata(L, r);
+        lua_pushcclosure(L, ask_inner, 1);
+        r->ask = aisim_l_anchor(L, s);
+    }
     if (lua_type(L, 5) == LUA_TFUNCTION) {
         lua_pushvalue(L, 5);
         r->on_done = aisim_l_anchor(L, s);
     }
     lua_pushfstring(L, "router/%d/%s", (int)pool + 1, name);
     r->rng = aisim_rng_named(aisim_sim_seed(s->sim), lua_tostring(L, -1));
-    const aisim_router router = {
+    aisim_router router = {
         .name = r->name, .context = r, .pick = pick, .on_done = on_done, .free = free_router};
+    if (inner.pick != NULL) {
+        forward(r, &router);
+    }
     aisim_sim_router(s->sim, pool, &router);
     return 0;
 }
 
-/* core sim:router_builtin_(pool number, options): a policy in C, options checked by the schema that
- * YAML files use too */
+/* core sim:router_builtin_(pool number, options): a policy in C */
 static int sim_router_builtin(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
     uint32_t pool = (uint32_t)luaL_checkinteger(L, 2) - 1;
-    luaL_checktype(L, 3, LUA_TTABLE);
-    aisim_value **tree = aisim_l_push_slot(L);
-    aisim_route_options options;
     aisim_router router;
-    aisim_error err = {0};
-    *tree = aisim_l_to_value(L, 3, s);
-    if (aisim_schema_check(*tree, "router", "router: ", "", &err) != AISIM_OK ||
-        aisim_config_router(*tree, &options, &err) != AISIM_OK ||
-        aisim_router_new(s->sim, pool, &options, &router, &err) != AISIM_OK) {
-        return aisim_l_raise(L, &err);
-    }
+    make_builtin(L, s, pool, 3, false, &router);
     aisim_sim_router(s->sim, pool, &router);
     return 0;
 }
@@ -271,114 +393,6 @@ static int l_router_names(lua_State *L)
     return 1;
 }
 
-/* ---- admission ------------------------------------------------------------------------------- */
-
-typedef struct l_admission {
-    aisim_l_targets *targets; /* NULL: the function does not take them */
-    int fn;
-    int arguments;
-} l_admission;
-
-static bool refuse_admission(aisim_l_sim *s, const l_admission *a, const aisim_request *request,
-                             aisim_error *err)
-{
-    lua_State *L = s->L; /* what was wrong is on top */
-    char t[40];
-    lua_rawgeti(L, s->refs, a->fn);
-    aisim_l_where_function(L, -1);
-    lua_pushfstring(L,
-                    "%s: admission returned %s at t=%s ms for request %d; true, or false and a "
-                    "reason expected",
-                    lua_tostring(L, -1), lua_tostring(L, -3),
-                    aisim_l_format_ms(t, aisim_sim_now(s->sim)), (int)request->id);
-    aisim_fail(err, AISIM_ECALLBACK, "%s", lua_tostring(L, -1));
-    aisim_l_abort(s, L);
-    return false;
-}
-
-static uint32_t all_ready(const aisim_l_sim *s, uint32_t *ranks)
-{
-    uint32_t n = 0;
-    for (uint32_t rank = 0; rank < aisim_sim_ranks(s->sim); rank++) {
-        aisim_rank_view view;
-        aisim_sim_rank(s->sim, rank, &view);
-        if (view.state == AISIM_WORKER_READY) {
-            ranks[n++] = rank;
-        }
-    }
-    return n;
-}
-
-static bool admit(void *context, aisim_sim *sim, const aisim_request *request, aisim_error *err)
-{
-    aisim_l_sim *s = context;
-    if (aisim_l_broken(s)) {
-        return true;
-    }
-    lua_State *L = s->L;
-    int top = lua_gettop(L);
-    lua_rawgeti(L, s->refs, s->cluster->admission);
-    const l_admission *a = lua_touserdata(L, -1);
-    uint64_t outer = aisim_l_begin(s);
-    s->site = (aisim_l_site){"admission", NULL, request, AISIM_NONE, 0};
-    lua_rawgeti(L, s->refs, a->fn);
-    aisim_l_push_view(L, s, request);
-    if (a->targets != NULL) {
-        uint32_t *ranks = lua_newuserdatauv(L, aisim_sim_ranks(sim) * sizeof *ranks, 0);
-        aisim_l_targets_push(a->targets, request, all_ready(s, ranks), ranks);
-        lua_remove(L, -2);
-    } else {
-        lua_pushnil(L);
-    }
-    aisim_l_push_ms(L, aisim_sim_now(sim));
-    if (!aisim_l_call(s, outer, 3, 2)) {
-        aisim_fail(err, AISIM_ECALLBACK, "the admission function failed");
-        lua_settop(L, top);
-        return false;
-    }
-    bool go_on = lua_type(L, -2) == LUA_TBOOLEAN && lua_toboolean(L, -2);
-    if (lua_type(L, -2) != LUA_TBOOLEAN) {
-        lua_pushfstring(L, "a %s", luaL_typename(L, -2));
-        go_on = refuse_admission(s, a, request, err);
-    } else if (!go_on) {
-        int type = lua_type(L, -1);
-        if (type == LUA_TSTRING) {
-            aisim_l_hooks_reject_reason(s, aisim_l_anchor(L, s));
-        } else if (type == LUA_TNIL) {
-            aisim_l_hooks_reject_reason(s, LUA_NOREF);
-        } else {
-            lua_pushfstring(L, "false and a %s as reason", luaL_typename(L, -1));
-            go_on = refuse_admission(s, a, request, err);
-        }
-    }
-    if (a->targets != NULL) {
-        a->targets->request = NULL;
-    }
-    lua_settop(L, top);
-    return go_on;
-}
-
-/* core sim:admission_(fn) */
-static int sim_admission(lua_State *L)
-{
-    aisim_l_sim *s = aisim_l_check_control(L, 1);
-    luaL_checktype(L, 2, LUA_TFUNCTION);
-    lua_settop(L, 2);
-    l_admission *a = lua_newuserdatauv(L, sizeof *a, 0);
-    a->arguments = aisim_l_wanted_arguments(L, 2, 3);
-    a->targets = NULL;
-    if (a->arguments > 1) {
-        lua_pushnil(L);
-        a->targets = aisim_l_targets_new(L, s, "admission", lua_gettop(L), 0);
-        lua_pop(L, 1);
-    }
-    lua_pushvalue(L, 2);
-    a->fn = aisim_l_anchor(L, s);
-    aisim_l_cluster_of(s)->admission = aisim_l_anchor(L, s);
-    aisim_sim_admission(s->sim, admit, s);
-    return 0;
-}
-
 void aisim_l_router_register(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"router_names", l_router_names}, {NULL, NULL}};
@@ -386,6 +400,6 @@ void aisim_l_router_register(lua_State *L)
     aisim_l_extend(L, "aisim.Sim",
                    (const luaL_Reg[]){{"router_", sim_router},
                                       {"router_builtin_", sim_router_builtin},
-                                      {"admission_", sim_admission},
+                                      {"admission_", aisim_l_sim_admission},
                                       {NULL, NULL}});
 }

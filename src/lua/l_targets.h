@@ -69,4 +69,7 @@ int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t i);
 /** Pushes a table {worker, rank, id} of a global rank, the same for every call. */
 void aisim_l_push_target(lua_State *L, aisim_l_sim *s, uint32_t rank);
 
+/** core sim:admission_(fn); see l_admission.c. */
+int aisim_l_sim_admission(lua_State *L);
+
 #endif

@@ -183,8 +183,7 @@ describe("options of a built-in policy", function()
       message "{ policy = 'kv', overlap_score_credit = 2 }", 1, true)
     assert.matches("threshold", message "{ policy = 'round_robin', threshold = 0.5 }", 1, true)
     assert.matches("no effect with inner policy 'hash'",
-      message "{ policy = 'session', inner = 'hash', threshold = 0.4 }",
-      1, true)
+      message "{ policy = 'session', inner = 'hash', threshold = 0.4 }", 1, true)
     assert.matches("read by least_kv", message "{ policy = 'random', telemetry_period_ms = 50 }", 1, true)
     assert.matches("policy 'round_robin' has no cost",
       message "{ policy = 'round_robin', affinity = { mode = 'session', binding = 'soft' } }", 1, true)

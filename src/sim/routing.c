@@ -1,0 +1,361 @@
+/* routing.c - connects a router (cluster/route.h) to a simulation.
+ *
+ * Target i of the router is rank first_rank + i of the pool. A request is known by the slot of its
+ * handle. The path of a prompt is read off the content tree: each run on it contributes the full
+ * blocks whose last token lies in it, so a path is a few extents however long the prompt is. */
+#include "sim/routing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "base/rng.h"
+#include "cluster/route.h"
+#include "cluster/router.h"
+
+typedef struct builtin {
+    aisim_route *route;
+    aisim_sim *sim;
+    uint32_t first_rank, ranks;
+    uint32_t block_size;
+    int64_t telemetry_period_ns;
+    bool output_blocks;
+    bool advises;
+    uint64_t timer; /* of samples, 0 = none */
+    AISIM_ARRAY(aisim_route_extent) path;
+    AISIM_ARRAY(aisim_handle) live; /* by slot, with output_blocks: who is booked */
+    AISIM_ARRAY(double) keys;       /* by slot: place in the router queue */
+    const aisim_request *request;   /* that is being decided */
+    char id[12], play[36], session[12], parent[12], root[12];
+} builtin;
+
+/* ---- what routing asks of a request ------------------------------------------------------------
+ */
+
+/* Runs on the path, from the root on. */
+static void read_path(builtin *b, const aisim_request *request)
+{
+    const aisim_content *content = aisim_sim_content(b->sim);
+    uint32_t end = request->prompt_tokens / b->block_size;
+    uint32_t run = request->lease.run;
+    b->path.len = 0;
+    while (end > 0) {
+        uint32_t first = aisim_content_start(content, run) / b->block_size;
+        if (first < end) { /* block i is of the run that holds token (i + 1) * block_size - 1 */
+            aisim_route_extent extent = {run, first, end - first};
+            aisim_array_push(&b->path, extent);
+            end = first;
+        }
+        run = aisim_content_parent(content, run);
+    }
+    for (uint32_t i = 0, j = b->path.len; i + 1 < j; i++) {
+        aisim_route_extent swapped = b->path.data[i];
+        b->path.data[i] = b->path.data[--j];
+        b->path.data[j] = swapped;
+    }
+}
+
+static const char *write_number(char out[12], uint32_t number)
+{
+    snprintf(out, 12, "%u", number);
+    return number == AISIM_NO_SESSION ? NULL : out;
+}
+
+static void read_keys(builtin *b, const aisim_request *request, aisim_route_request *out)
+{
+    aisim_lineage lineage;
+    aisim_sim_lineage(b->sim, request, &lineage);
+    if (lineage.play != UINT64_MAX) { /* instances of two clients may have the same number */
+        snprintf(b->play, sizeof b->play, request->client == 0 ? "%llu" : "%llu.%u",
+                 (unsigned long long)lineage.play, request->client);
+        out->play = b->play;
+    }
+    out->id = write_number(b->id, request->id);
+    out->session = write_number(b->session, lineage.session);
+    out->parent = write_number(b->parent, lineage.parent);
+    out->root = write_number(b->root, lineage.root);
+    out->no_lineage = !lineage.known;
+}
+
+static aisim_route_request describe(builtin *b, const aisim_request *request)
+{
+    read_path(b, request);
+    b->request = request;
+    aisim_route_request out = {.slot = aisim_sim_handle(b->sim, request).index,
+                               .tokens = request->prompt_tokens,
+                               .path = b->path.data,
+                               .extents = b->path.len,
+                               .weight = 1.0,
+                               .pin = AISIM_NONE};
+    if (aisim_route_wants_keys(b->route)) {
+        read_keys(b, request, &out);
+    }
+    return out;
+}
+
+/* ---- callbacks of the router -------------------------------------------------------------------
+ */
+
+static void hold(void *context, uint64_t run, bool held)
+{
+    const builtin *b = context;
+    if (held) {
+        aisim_content_hold(aisim_sim_content(b->sim), (uint32_t)run);
+    } else {
+        aisim_content_release(aisim_sim_content(b->sim), (uint32_t)run);
+    }
+}
+
+static void resident(void *context, uint32_t slot, uint32_t target, aisim_route_tiers *out)
+{
+    const builtin *b = context;
+    (void)slot;
+    out->device = (uint32_t)aisim_sim_overlap_blocks(b->sim, b->request, b->first_rank + target);
+}
+
+/* ---- callbacks of the simulation ---------------------------------------------------------------
+ */
+
+static void report_engine(const builtin *b)
+{
+    for (uint32_t i = 0; i < b->ranks; i++) {
+        aisim_rank_view view;
+        aisim_sim_rank(b->sim, b->first_rank + i, &view);
+        aisim_route_telemetry now = {view.waiting, view.running, view.kv_active, view.kv_total};
+        aisim_route_report(b->route, i, &now);
+    }
+}
+
+/* Before the router's clock moves: what was true until now is what a sample that is due has seen.
+ */
+static void sample(void *context, aisim_sim *sim, int64_t t_ns)
+{
+    builtin *b = context;
+    aisim_route_clock(b->route, t_ns);
+    report_engine(b);
+    b->timer =
+        aisim_sim_timer(sim, t_ns + b->telemetry_period_ns, AISIM_CLASS_TIMER, true, sample, b);
+}
+
+static void count_output(const builtin *b)
+{
+    for (uint32_t slot = 0; slot < b->live.len; slot++) {
+        const aisim_request *r = b->live.data[slot].index == AISIM_NONE
+                                     ? NULL
+                                     : aisim_sim_request(b->sim, b->live.data[slot]);
+        if (r != NULL) {
+            aisim_route_generated(b->route, slot, r->generated);
+        }
+    }
+}
+
+static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request,
+                     const aisim_targets *targets, int64_t *overlap, aisim_error *err)
+{
+    builtin *b = context;
+    aisim_route_request asked = describe(b, request);
+    aisim_route_decision decision;
+    if (aisim_route_wants_telemetry(b->route)) {
+        aisim_route_clock(b->route, aisim_sim_now(sim));
+        report_engine(b);
+    }
+    if (b->output_blocks) {
+        count_output(b);
+    }
+    if (aisim_route_decide(b->route, aisim_sim_now(sim), &asked, &decision, err) != AISIM_OK ||
+        decision.target == AISIM_NONE) {
+        return AISIM_NONE;
+    }
+    *overlap = decision.overlap;
+    if (b->advises) {
+        aisim_route_refuse(b->route, asked.slot);
+    }
+    for (uint32_t i = 0; i < targets->n; i++) {
+        if (targets->ranks[i] == b->first_rank + decision.target) {
+            return i;
+        }
+    }
+    return AISIM_NONE; /* not reached: the states of the workers are told */
+}
+
+static void on_dispatch(void *context, const aisim_request *request, uint32_t rank)
+{
+    builtin *b = context;
+    aisim_handle handle = aisim_sim_handle(b->sim, request);
+    if (b->advises) {
+        aisim_route_request placed = describe(b, request);
+        aisim_route_place(b->route, aisim_sim_now(b->sim), &placed, rank - b->first_rank);
+    }
+    aisim_route_accept(b->route, handle.index);
+    while (b->output_blocks && b->live.len <= handle.index) {
+        aisim_handle nobody = {AISIM_NONE, 0};
+        aisim_array_push(&b->live, nobody);
+    }
+    if (b->output_blocks) {
+        b->live.data[handle.index] = handle;
+    }
+}
+
+static void on_first_token(void *context, const aisim_request *request, uint32_t rank)
+{
+    builtin *b = context;
+    (void)rank;
+    aisim_route_first_token(b->route, aisim_sim_handle(b->sim, request).index);
+}
+
+static void on_done(void *context, const aisim_request *request, uint32_t rank)
+{
+    builtin *b = context;
+    (void)rank;
+    uint32_t slot = aisim_sim_handle(b->sim, request).index;
+    aisim_route_clock(b->route, aisim_sim_now(b->sim));
+    aisim_route_done(b->route, slot);
+    if (slot < b->live.len) {
+        b->live.data[slot].index = AISIM_NONE;
+    }
+}
+
+static void on_kv(void *context, uint32_t rank, bool stored, uint32_t run, uint32_t first,
+                  uint32_t count)
+{
+    builtin *b = context;
+    aisim_route_extent where = {run, first, count};
+    aisim_route_clock(b->route, aisim_sim_now(b->sim));
+    aisim_route_kv_event(b->route, rank - b->first_rank,
+                         stored ? AISIM_ROUTE_STORED : AISIM_ROUTE_REMOVED, AISIM_ROUTE_DEVICE,
+                         where);
+}
+
+static void on_worker(void *context, uint32_t worker)
+{
+    builtin *b = context;
+    aisim_route_clock(b->route, aisim_sim_now(b->sim));
+    for (uint32_t i = 0; i < b->ranks; i++) {
+        aisim_rank_view view;
+        aisim_sim_rank(b->sim, b->first_rank + i, &view);
+        if (view.worker == worker) {
+            aisim_route_state(b->route, i,
+                              view.state == AISIM_WORKER_READY      ? AISIM_TARGET_UP
+                              : view.state == AISIM_WORKER_DRAINING ? AISIM_TARGET_DRAIN
+                                                                    : AISIM_TARGET_DOWN);
+        }
+    }
+}
+
+static double queue_key(void *context, const aisim_request *request, bool joins)
+{
+    builtin *b = context;
+    uint32_t slot = aisim_sim_handle(b->sim, request).index;
+    if (joins) {
+        aisim_route_request asked = describe(b, request);
+        while (b->keys.len <= slot) {
+            aisim_array_push(&b->keys, 0.0);
+        }
+        b->keys.data[slot] = aisim_route_queue_key(b->route, aisim_sim_now(b->sim), &asked);
+    }
+    return b->keys.data[slot];
+}
+
+static void free_builtin(void *context)
+{
+    builtin *b = context;
+    if (b->timer != 0) {
+        aisim_sim_timer_remove(b->sim, b->timer);
+    }
+    aisim_route_free(b->route);
+    aisim_array_free(&b->path);
+    aisim_array_free(&b->live);
+    aisim_array_free(&b->keys);
+    aisim_free(b);
+}
+
+/* ---- making one --------------------------------------------------------------------------------
+ */
+
+/* Nothing but the counter is needed. */
+static bool plain_round_robin(const aisim_route_options *o)
+{
+    return o->policy == AISIM_ROUTE_ROUND_ROBIN && o->affinity == AISIM_AFFINITY_NONE &&
+           o->overload_prefill_tokens < 0.0 && o->overload_blocks_ratio < 0.0 &&
+           o->queue_threshold < 0.0 && o->queue_order == AISIM_QUEUE_FCFS;
+}
+
+static aisim_status add_targets(builtin *b, const aisim_route_options *o, aisim_error *err)
+{
+    aisim_rank_view first, last;
+    aisim_sim_rank(b->sim, b->first_rank, &first);
+    aisim_sim_rank(b->sim, b->first_rank + b->ranks - 1, &last);
+    uint32_t workers = last.worker - first.worker + 1;
+    if (o->n_weights > 0 && o->n_weights != workers) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "router.weights has %u entries: the pool has %u workers, one each",
+                          o->n_weights, workers);
+    }
+    for (uint32_t i = 0; i < b->ranks; i++) {
+        aisim_rank_view view;
+        aisim_sim_rank(b->sim, b->first_rank + i, &view);
+        double weight = o->n_weights > 0 ? o->weights[view.worker - first.worker] : 1.0;
+        aisim_route_target(b->route, view.worker - first.worker + 1, view.rank_in_worker + 1,
+                           weight, view.kv_total);
+    }
+    for (uint32_t worker = first.worker; worker <= last.worker; worker++) {
+        on_worker(b, worker);
+    }
+    return AISIM_OK;
+}
+
+aisim_status aisim_router_new(aisim_sim *sim, uint32_t pool, const aisim_route_options *options,
+                              bool advises, aisim_router *out, aisim_error *err)
+{
+    if (plain_round_robin(options)) {
+        *out = aisim_router_round_robin();
+        return AISIM_OK;
+    }
+    char stream[24];
+    snprintf(stream, sizeof stream, pool == 0 ? "router" : "router/%u", pool + 1);
+    builtin *b = aisim_alloc_zero(1, sizeof *b);
+    b->sim = sim;
+    b->advises = advises;
+    b->block_size = aisim_sim_block_size(sim, pool);
+    b->telemetry_period_ns = options->telemetry_period_ns;
+    aisim_sim_pool_ranks(sim, pool, &b->first_rank, &b->ranks);
+    aisim_route_config config = {.options = *options,
+                                 .block_size = b->block_size,
+                                 .rng = aisim_rng_named(aisim_sim_seed(sim), stream),
+                                 .context = b,
+                                 .hold = hold,
+                                 .resident = resident};
+    aisim_status status = aisim_route_new(&config, &b->route, err);
+    if (status == AISIM_OK) {
+        status = add_targets(b, options, err);
+    }
+    if (status != AISIM_OK) {
+        free_builtin(b);
+        return status;
+    }
+    b->output_blocks = options->track_output_blocks && aisim_route_wants_blocks(b->route);
+    *out = (aisim_router){.name = aisim_route_policy_text(options->policy),
+                          .context = b,
+                          .pick = pick,
+                          .on_done = on_done,
+                          .free = free_builtin,
+                          .on_dispatch = on_dispatch,
+                          .on_lost = on_done,
+                          .on_worker = on_worker};
+    if (aisim_route_wants_prefill(b->route)) {
+        out->on_first_token = on_first_token;
+    }
+    if (options->view == AISIM_VIEW_EVENTS &&
+        (aisim_route_wants_prefill(b->route) || aisim_route_wants_overlap(b->route) ||
+         options->queue_order == AISIM_QUEUE_WSPT)) {
+        out->on_kv = on_kv;
+    }
+    if (options->queue_order != AISIM_QUEUE_FCFS) {
+        out->queue_key = queue_key;
+    }
+    if (options->telemetry_period_ns > 0 && aisim_route_wants_telemetry(b->route)) {
+        b->timer = aisim_sim_timer(sim, aisim_sim_now(sim), AISIM_CLASS_TIMER, true, sample, b);
+    }
+    return AISIM_OK;
+}
