@@ -1,5 +1,6 @@
 --- vllm_upstream.json: `sched` on the engine, `split` by its function, `kv` on the engine as far as blocks
---- have no ids and on the twin for the rest, `stop` and `metric` by the test library.
+--- have no ids and on the twin for the rest, `stop` and `metric` by the test library. What needs several cache
+--- groups is answered by their double in Lua, label `twin` (tests/twin/groups_*.lua).
 local context <const> = ...
 local engine = require "aisim_engine"
 local twin = require "aisim_twin"

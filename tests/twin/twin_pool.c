@@ -85,9 +85,10 @@ void twin_unref(twin *t, uint32_t block)
     twin_block *at = &t->blocks[block];
     AISIM_CHECK(at->refs > 0);
     if (--at->refs == 0) {
+        /* R8; with caching off nothing has an identity and the order is that of release */
         queue_insert(t, block,
-                     !twin_block_keyed(at) &&
-                         t->config.kv.unkeyed_release == AISIM_UNKEYED_FRONT); /* R8 */
+                     t->caching && !twin_block_keyed(at) &&
+                         t->config.kv.unkeyed_release == AISIM_UNKEYED_FRONT);
     }
 }
 
