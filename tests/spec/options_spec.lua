@@ -53,7 +53,7 @@ local function talks(sim)
     local shared = 20 + 4 * (i % 5)
     sim:submit { at_ms = at, prompt_tokens = shared + 3, output_tokens = 3,
       content = { { "talk" .. n % 4, shared } } }
-    at = at + 5
+    at = at + 12
   end
 end
 

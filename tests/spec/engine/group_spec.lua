@@ -13,13 +13,16 @@ end
 
 describe("a group of ranks", function()
   it("E-G1 ends its pass with the slowest rank; outputs of all appear then", function()
-    local sim = group { timing = function(_, new) return new == 8 and 12 or 30.5 end }
-    local tokens = {}
-    sim:on("request.tokens", function(t, id, rank) tokens[id] = { t, rank } end)
-    sim:submit { prompt_tokens = 8, output_tokens = 1, tag = 1 }
-    sim:submit { prompt_tokens = 16, output_tokens = 1, tag = 2 }
-    sim:run()
-    assert.same({ { 30.5, 1 }, { 30.5, 2 } }, tokens)
+    for slow = 1, 2 do -- whichever it is
+      local sim = group { timing = function(_, new) return new == 8 and 12 or 30.5 end }
+      local tokens = {}
+      sim:on("request.tokens", function(t, id, rank) tokens[id] = { t, rank } end)
+      for rank = 1, 2 do
+        sim:submit { prompt_tokens = rank == slow and 16 or 8, output_tokens = 1, tag = rank }
+      end
+      sim:run()
+      assert.same({ { 30.5, 1 }, { 30.5, 2 } }, tokens)
+    end
   end)
 
   it("E-G1 holds idle ranks until the common end", function()

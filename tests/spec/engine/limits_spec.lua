@@ -37,6 +37,19 @@ describe("a request", function()
     assert.same({ { 1, 0 }, { 1, 0 } }, calls)
   end)
 
+  it("E-T2 without output and fully cached adds nothing to the pass it ends in", function()
+    local calls = {}
+    local sim = api.cluster(1, { timing = function(n_prefill, new, past, n_decode, context)
+      calls[#calls + 1] = { n_prefill, new, past, n_decode, context }
+      return 1
+    end })
+    sim:submit { prompt_tokens = 8, output_tokens = 0, content = { { "a", 8 } } }
+    sim:submit { at_ms = 10, prompt_tokens = 12, output_tokens = 1 }
+    sim:submit { at_ms = 10, prompt_tokens = 8, output_tokens = 0, content = { { "a", 8 } } }
+    sim:run()
+    assert.same({ { 1, 8, 0, 0, 0 }, { 1, 12, 0, 0, 0 } }, calls)
+  end)
+
   it("E-T3 with an empty prompt is rejected without capacity or token", function()
     local t = support.rank()
     t:submit(1, {}, 5)

@@ -121,6 +121,16 @@ describe("the price of a pass", function()
     assert.same({ 1, 13, 0, 0, 0 }, last)
   end)
 
+  it("E-O4 a resume is prefill work also when only generated tokens are missing", function()
+    local calls = shapes({
+      scheduler = { preemption = "fifo" },
+      kv_cache = { block_size = 4, capacity = { type = "fixed", blocks = 6 } },
+    }, { { prompt_tokens = 6, output_tokens = 5 }, { prompt_tokens = 10, output_tokens = 4 } })
+    -- the first has 9 tokens when it loses its blocks, 8 of them are found again
+    assert.same({ 1, 1, 8, 0, 0 }, calls[5])
+    assert.same({ 0, 0, 0, 1, 10 }, calls[6])
+  end)
+
   it("E-O4 a burst pays its verification in the pass of the prompt too", function()
     local calls = shapes({ speculation = { mode = "burst", params = { depth = 2 }, acceptance_rates = { 1, 1 } } },
       { { prompt_tokens = 8, output_tokens = 3 } })

@@ -262,7 +262,7 @@ describe("the end of a request with a state", function()
 
   --- Request 1 is preempted in a pass that has already computed it further: 2, behind it, needs a
   -- page and a state. `passes`: of request 1 before 2 joins.
-  local function preempted(passes, computed)
+  local function preempted(passes, computed, blocks)
     local t = fine { num_blocks = 8, preemption = "fifo", max_batched_tokens = 6 }
     t:submit(1, tokens(17), 9)
     t:passes(passes)
@@ -273,6 +273,8 @@ describe("the end of a request with a state", function()
     local record = t:pass()
     assert.same({ 1 }, record.victims)
     assert.same({ [2] = 1 }, record.scheduled)
+    assert.same(blocks, t:blocks())
+    assert.same({}, record.evicted) -- what 2 took was free: no checkpoint, no page had to go
     t:cancel(1)
     t:cancel(2)
     t:submit(3, tokens(17), 1)
@@ -280,10 +282,12 @@ describe("the end of a request with a state", function()
   end
 
   it("E-S15 a preemption discards the checkpoint of the pass that did not run", function()
-    assert.equal(12, preempted(1, 12)) -- the pass that ran to 16
+    -- in the pass that ran to 16: two pages and checkpoint 12 stay
+    assert.equal(12, preempted(1, 12, { 4, 3, 1 }))
   end)
 
   it("E-S15 a preemption discards a checkpoint that was moved in this pass", function()
-    assert.equal(12, preempted(2, 16)) -- the pass that ran to 17
+    -- in the pass that ran to 17: the page that is known up to 16 stays too
+    assert.equal(12, preempted(2, 16, { 4, 4, 0 }))
   end)
 end)
