@@ -84,6 +84,7 @@ typedef struct aisim_pass_facts {
     uint32_t emitted;          /**< tokens delivered */
     uint32_t running, waiting; /**< after the pass */
     uint32_t n_preempted;
+    uint32_t evicted; /**< identities that the device lost since the pass before */
     uint64_t active_blocks, inactive_blocks, total_blocks; /**< after the pass */
     int64_t gap_ns; /**< token gap shared by gap_count requests: those that delivered a token here
                          and in the previous pass of this rank that delivered any … */

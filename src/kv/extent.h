@@ -79,6 +79,7 @@ typedef struct aisim_extents {
     uint32_t free_slot;
     uint32_t lru_first, lru_last; /* head = next victim */
     uint64_t inactive;            /* blocks in the LRU list */
+    uint64_t lost;                /* identities that lost their last copy to an eviction, total */
     AISIM_ARRAY(int64_t) copies;  /* by number: when the copy ends, AISIM_NEVER = not known */
     int64_t evicted_copy_ns;      /* latest end among evicted blocks that were being copied */
     uint32_t generation;          /* changes with every lookup-relevant change */

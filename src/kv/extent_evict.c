@@ -18,6 +18,7 @@ static void lose(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
         i = at(set, i)->next;
     }
     if (i == AISIM_NONE) {
+        set->lost += end - first;
         if (gone != NULL) {
             gone(context, run, first, end - first, AISIM_GONE_LAST, 0);
         }
@@ -76,7 +77,9 @@ uint32_t aisim_extents_withdraw(aisim_extents *set, uint32_t run, uint32_t first
         }
         aisim_extent_unlink_run(set, i);
         if (primary) {
+            uint64_t lost = set->lost;
             lose(set, run, begin, upto, gone, context);
+            set->lost = lost; /* withdrawn, not evicted */
         }
         if (at(set, i)->mark != AISIM_NONE) { /* still visible in part: an ordinary release */
             at(set, i)->kind = AISIM_EXTENT_ALIAS;

@@ -263,6 +263,16 @@ void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank,
     }
 }
 
+/* Evictions of a pass; no KV event is needed for them. */
+static void count_evicted(aisim_recorder *recorder, const aisim_event *event)
+{
+    uint32_t worker = worker_of(recorder, event->rank);
+    recorder->evicted_blocks += event->u.pass->evicted;
+    if (worker != AISIM_NONE) {
+        recorder->workers.data[worker].evicted_blocks += event->u.pass->evicted;
+    }
+}
+
 static void on_pass(aisim_recorder *recorder, const aisim_event *event)
 {
     const aisim_pass_facts *pass = event->u.pass;
@@ -271,7 +281,13 @@ static void on_pass(aisim_recorder *recorder, const aisim_event *event)
     if (pass->gap_count > 0) {
         aisim_gaps_pass(&recorder->gaps, event->rank, event->t_ns, pass->gap_ns);
     }
-    if (!pass_counts(recorder, event->t_ns) || pass->scheduled == 0) {
+    if (!pass_counts(recorder, event->t_ns)) {
+        return;
+    }
+    if (pass->evicted > 0) {
+        count_evicted(recorder, event);
+    }
+    if (pass->scheduled == 0) {
         return;
     }
     aisim_rank_sums *sums = aisim_recorder_rank_sums(recorder, event->rank);
@@ -429,18 +445,6 @@ static void on_totals(aisim_recorder *recorder, const aisim_rank_totals *totals)
     sum->fence_ns += totals->fence_ns;
 }
 
-static void on_evict(aisim_recorder *recorder, const aisim_event *event)
-{
-    if (event->u.kv.tier != AISIM_TIER_DEVICE || !pass_counts(recorder, event->t_ns)) {
-        return;
-    }
-    recorder->evicted_blocks += event->u.kv.blocks;
-    uint32_t worker = worker_of(recorder, event->rank);
-    if (worker != AISIM_NONE) {
-        recorder->workers.data[worker].evicted_blocks += event->u.kv.blocks;
-    }
-}
-
 static void on_preempt(aisim_recorder *recorder, const aisim_event *event)
 {
     uint32_t worker = worker_of(recorder, event->rank);
@@ -491,9 +495,6 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
         aisim_recorder_level(recorder, event->t_ns, event->rank, event->u.level.used,
                              event->u.level.cached, event->u.level.total);
         break;
-    case AISIM_EV_KV_EVICT:
-        on_evict(recorder, event);
-        break;
     case AISIM_EV_TRANSFER_END:
         on_transfer(recorder, event);
         break;
@@ -530,9 +531,9 @@ aisim_observer aisim_recorder_observer(aisim_recorder *recorder)
     static const aisim_event_type wanted[] = {
         AISIM_EV_RUN_END,      AISIM_EV_ARRIVE,     AISIM_EV_FIRST_TOKEN, AISIM_EV_PREEMPT,
         AISIM_EV_FINISH,       AISIM_EV_REJECT,     AISIM_EV_GAP,         AISIM_EV_TRANSFER_END,
-        AISIM_EV_WORKER_STATE, AISIM_EV_PASS_END,   AISIM_EV_KV_EVICT,    AISIM_EV_KV_LEVEL,
-        AISIM_EV_PHASE,        AISIM_EV_VERIFY,     AISIM_EV_UNFINISHED,  AISIM_EV_PLAY_START,
-        AISIM_EV_PLAY_END,     AISIM_EV_RANK_TOTALS};
+        AISIM_EV_WORKER_STATE, AISIM_EV_PASS_END,   AISIM_EV_KV_LEVEL,    AISIM_EV_PHASE,
+        AISIM_EV_VERIFY,       AISIM_EV_UNFINISHED, AISIM_EV_PLAY_START,  AISIM_EV_PLAY_END,
+        AISIM_EV_RANK_TOTALS};
     aisim_observer observer = {.context = recorder, .fn = observe};
     for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         observer.mask |= AISIM_EV_BIT(wanted[i]);

@@ -409,8 +409,10 @@ void aisim_rank_show_kv(aisim_rank *rank, int64_t end_ns)
     rank->kv_told = pool->log.len;
 }
 
-static void fill_state(const aisim_rank *rank, aisim_pass_facts *facts)
+static void fill_state(aisim_rank *rank, aisim_pass_facts *facts)
 {
+    facts->evicted = (uint32_t)(rank->pool.extents.lost - rank->told_lost);
+    rank->told_lost = rank->pool.extents.lost;
     facts->running = rank->running.len;
     facts->waiting = rank->waiting.slots.len + rank->offload.queue.len;
     facts->active_blocks = aisim_block_pool_active(&rank->pool);

@@ -6,6 +6,11 @@
 void aisim_offload_tell(const aisim_rank *rank, uint32_t index, aisim_event_type type, int64_t t_ns)
 {
     const aisim_host *host = rank->offload.host;
+    uint32_t all = AISIM_EV_BIT(AISIM_EV_TRANSFER_START) | AISIM_EV_BIT(AISIM_EV_TRANSFER_END) |
+                   AISIM_EV_BIT(AISIM_EV_HOST_STORE) | AISIM_EV_BIT(AISIM_EV_HOST_LOAD);
+    if ((rank->engine->observers.mask & all) == 0) {
+        return;
+    }
     if (type == AISIM_EV_TRANSFER_START) {
         bool stores = aisim_host_job_at(host, index)->kind == AISIM_HOST_STORE;
         aisim_offload_tell(rank, index, stores ? AISIM_EV_HOST_STORE : AISIM_EV_HOST_LOAD, t_ns);
@@ -88,8 +93,11 @@ void aisim_rank_show_totals(const aisim_rank *rank, int64_t t_ns)
 
 void aisim_offload_show(aisim_rank *rank, int64_t t_ns)
 {
-    aisim_rank_show_kv(rank, t_ns);
     aisim_host_pool *pool = &rank->offload.host->group->pool;
+    if (rank->pool.log.len + pool->changes.len == 0) {
+        return;
+    }
+    aisim_rank_show_kv(rank, t_ns);
     for (uint32_t i = 0; i < pool->changes.len;) { /* one call per store or admission */
         const aisim_host_change *first = &pool->changes.data[i];
         aisim_event event = {.type = first->stored ? AISIM_EV_KV_STORE : AISIM_EV_KV_EVICT,

@@ -134,6 +134,7 @@ typedef struct aisim_rank {
     int64_t last_delivery_ns;     /* end of the last pass that delivered a token */
     uint32_t kv_told;             /* entries of pool.log that engine.kv_changed has seen */
     int64_t previous_delivery_ns; /* of the one before the pass that completes */
+    uint64_t told_lost;           /* pool.extents.lost in the last facts */
     aisim_cruise cruise;
     aisim_offload offload;      /* host tier */
     uint32_t left;              /* running entries to take out when all have been seen */
