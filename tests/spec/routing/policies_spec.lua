@@ -206,3 +206,31 @@ describe("random streams of routers", function()
     assert.not_equal(draws(5), draws(6))
   end)
 end)
+
+describe("affinity under agents", function()
+  --- Share of prompt tokens reused by AgentX traffic on four workers.
+  local function reuse(router)
+    local sim = aisim.new { seed = 1 }
+    sim:pool {
+      workers = 4,
+      engine = {
+        model = "llama-3.1-8b", context_length = 1000000,
+        kv_cache = { block_size = 64, capacity = { type = "fixed", blocks = 60000 } },
+        timing = { type = "fixed", prefill_ms = 20, decode_ms = 5 },
+      },
+    }
+    sim:router(router)
+    sim:workload(aisim.agentx {
+      plays = aisim.agentx_synthetic { plays = 30, preset = "042026" }, lanes = 12,
+      profile = { duration_seconds = 300 },
+    })
+    return sim:run().metrics.first_admission_prefix_cache_reused_ratio
+  end
+
+  it("closes most of the gap between round robin and full reuse; lineage comes with the plays", function()
+    local scattered = reuse { policy = "round_robin" }
+    for _, policy in ipairs { "session", "sibling_group" } do
+      assert.is_true(reuse { policy = policy } > scattered + 0.75 * (1 - scattered), policy)
+    end
+  end)
+end)
