@@ -96,17 +96,6 @@ aisim_test(NAME house.rules LABEL house
   COMMAND ${CMAKE_COMMAND} -E env AISIM_RULES=strict lua5.4 tests/house/rules.lua)
 aisim_test(NAME install LABEL install COMMAND sh tests/house/install.sh ${CMAKE_COMMAND})
 
-# Command line: transcripts tests/cli/*.txt (format: tests/house/transcripts.lua).
-file(GLOB files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} tests/cli/*.txt)
-foreach(file IN LISTS files)
-  cmake_path(GET file STEM name)
-  aisim_test(NAME cli.${name} LABEL cli COMMAND lua5.4 tests/house/transcripts.lua ${file})
-endforeach()
-
-if(NOT EXISTS ${PROJECT_SOURCE_DIR}/tests/conformance/conformance.cmake)
-  aisim_test(NAME conformance LABEL conformance LUA COMMAND sh tests/house/conformance.sh)
-endif()
-
 # Parts that bring their own recipe, with aisim_test and aisim_test_program, for example
 #   aisim_test_program(aisim_twin tests tests/twin/main.c)
 #   aisim_test(NAME twin LABEL twin COMMAND aisim_twin --workloads 2000)
