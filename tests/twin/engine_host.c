@@ -73,8 +73,8 @@ static void read_keys(lua_State *L, int at, host_test *t)
         lua_geti(L, at, i);
         uint32_t key = (uint32_t)luaL_checkinteger(L, -1);
         lua_pop(L, 1);
-        aisim_host_stretch *last = t->keys.data + t->keys.len - 1;
-        if (t->keys.len > 0 && last->first + last->count == key) {
+        aisim_host_stretch *last = t->keys.len > 0 ? &t->keys.data[t->keys.len - 1] : NULL;
+        if (last != NULL && last->first + last->count == key) {
             last->count++;
         } else {
             aisim_array_push(&t->keys, (aisim_host_stretch){t->run, key, 1});
