@@ -87,7 +87,7 @@ typedef struct aisim_head_hit {
     uint32_t whole;          /* leading blocks on the device, before E-H3 and E-H4 */
     uint32_t reserved;       /* blocks its lease holds already (a finished load) */
     uint32_t from_host;      /* tokens of it that were loaded */
-    uint32_t external;       /* tokens of the connector stub */
+    uint32_t external;       /* tokens offered by rank.connector_tokens */
     aisim_state_ref source;  /* E-S8 */
     uint32_t partial;        /* extent of the partial page, AISIM_NONE = none */
     uint32_t junction;       /* N2 */

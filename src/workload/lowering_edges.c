@@ -345,37 +345,15 @@ static void lay_out(builder *b)
 /* One root is given by construction; walking from it must reach everything, or there is a cycle. */
 static aisim_status check_acyclic(builder *b)
 {
-    aisim_play *play = b->play;
-    uint32_t *waiting = aisim_alloc(play->n_requests, sizeof *waiting);
-    aisim_index_array ready = {0};
-    for (uint32_t i = 0; i < play->n_requests; i++) {
-        waiting[i] = play->requests[i].in_edges;
-        if (waiting[i] == 0) {
-            aisim_array_push(&ready, i);
-        }
-    }
-    for (uint32_t i = 0; i < ready.len; i++) {
-        const aisim_play_request *r = &play->requests[ready.data[i]];
-        for (uint32_t k = 0; k < r->out_edges; k++) {
-            uint32_t target = play->edges[play->out[r->out_first + k]].target;
-            if (--waiting[target] == 0) {
-                aisim_array_push(&ready, target);
-            }
-        }
-    }
-    aisim_status status = AISIM_OK;
-    for (uint32_t i = 0; i < play->n_requests && status == AISIM_OK; i++) {
-        if (waiting[i] > 0) {
-            char name[48];
-            status = aisim_fail(b->err, AISIM_EINVAL,
-                                "play '%s': its requests wait for one another in a circle that "
-                                "holds up %s",
-                                play->id, aisim_play_request_name(play, i, name));
-        }
-    }
-    aisim_array_free(&ready);
-    aisim_free(waiting);
-    return status;
+    uint32_t held = aisim_play_circle(b->play);
+    char name[48];
+    return held == AISIM_NONE
+               ? AISIM_OK
+               : aisim_fail(
+                     b->err, AISIM_EINVAL,
+                     "play '%s': its requests wait for one another in a circle that holds up "
+                     "%s",
+                     b->play->id, aisim_play_request_name(b->play, held, name));
 }
 
 aisim_status aisim_lower_edges(aisim_play *play, const aisim_stream *streams,

@@ -49,6 +49,35 @@ const char *aisim_play_relation_name(aisim_play_relation relation)
     return names[relation];
 }
 
+uint32_t aisim_play_circle(const aisim_play *play)
+{
+    uint32_t *waiting = aisim_alloc(play->n_requests, sizeof *waiting);
+    uint32_t *ready = aisim_alloc(play->n_requests, sizeof *ready);
+    uint32_t n_ready = 0;
+    for (uint32_t i = 0; i < play->n_requests; i++) {
+        waiting[i] = play->requests[i].in_edges;
+        if (waiting[i] == 0) {
+            ready[n_ready++] = i;
+        }
+    }
+    for (uint32_t i = 0; i < n_ready; i++) {
+        const aisim_play_request *r = &play->requests[ready[i]];
+        for (uint32_t k = 0; k < r->out_edges; k++) {
+            uint32_t target = play->edges[play->out[r->out_first + k]].target;
+            if (--waiting[target] == 0) {
+                ready[n_ready++] = target;
+            }
+        }
+    }
+    uint32_t held = AISIM_NONE;
+    for (uint32_t i = 0; i < play->n_requests && held == AISIM_NONE; i++) {
+        held = waiting[i] > 0 ? i : AISIM_NONE;
+    }
+    aisim_free(ready);
+    aisim_free(waiting);
+    return held;
+}
+
 char *aisim_play_request_name(const aisim_play *play, uint32_t request, char *out)
 {
     const aisim_play_request *r = &play->requests[request];

@@ -126,6 +126,10 @@ static inline uint64_t aisim_play_prefix_tokens(const aisim_play *play, uint32_t
 /** Number of equal leading ids of two requests. O(id runs). */
 uint64_t aisim_play_common_ids(const aisim_play *play, uint32_t a, uint32_t b);
 
+/** First request that only waits for itself, over others: held up by a circle of edges; AISIM_NONE
+ * = every request can be reached. O(requests + edges). */
+uint32_t aisim_play_circle(const aisim_play *play);
+
 /** "sequence", "spawn", "barrier", "join". */
 const char *aisim_play_relation_name(aisim_play_relation relation);
 

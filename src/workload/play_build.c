@@ -236,35 +236,14 @@ static void lay_out(aisim_play *play, const edge_array *edges)
 static aisim_status check_circles(const aisim_play_parts *parts, const rank *order,
                                   const aisim_play *play, aisim_error *err)
 {
-    uint32_t *waiting = aisim_alloc(play->n_requests, sizeof *waiting);
-    aisim_index_array ready = {0};
-    for (uint32_t i = 0; i < play->n_requests; i++) {
-        waiting[i] = play->requests[i].in_edges;
-        if (waiting[i] == 0) {
-            aisim_array_push(&ready, i);
-        }
-    }
-    for (uint32_t i = 0; i < ready.len; i++) {
-        const aisim_play_request *r = &play->requests[ready.data[i]];
-        for (uint32_t k = 0; k < r->out_edges; k++) {
-            uint32_t target = play->edges[play->out[r->out_first + k]].target;
-            if (--waiting[target] == 0) {
-                aisim_array_push(&ready, target);
-            }
-        }
-    }
-    aisim_status status = AISIM_OK;
-    for (uint32_t i = 0; i < play->n_requests && status == AISIM_OK; i++) {
-        if (waiting[i] > 0) {
-            status = aisim_fail(err, AISIM_EINVAL,
-                                "play '%s': its requests wait for one another in a circle that "
-                                "holds up %s",
-                                play->id, name_of(parts, order[i].node));
-        }
-    }
-    aisim_array_free(&ready);
-    aisim_free(waiting);
-    return status;
+    uint32_t held = aisim_play_circle(play);
+    return held == AISIM_NONE
+               ? AISIM_OK
+               : aisim_fail(
+                     err, AISIM_EINVAL,
+                     "play '%s': its requests wait for one another in a circle that holds up "
+                     "%s",
+                     play->id, name_of(parts, order[held].node));
 }
 
 aisim_status aisim_play_build(const aisim_play_parts *parts, uint32_t ordinal, aisim_play *out,
