@@ -15,7 +15,9 @@ local function drawn(seed)
   end
   for _ = 1, 5 do random(2) end
   local case = {
-    plays = aisim.agentx_synthetic { plays = 1 + random(7), seed = seed, subagent_play_share = pick(random, { 0, 0.5, 1 }) },
+    plays = aisim.agentx_synthetic {
+      plays = 1 + random(7), seed = seed, subagent_play_share = pick(random, { 0, 0.5, 1 }),
+    },
     lanes = random(6),
     seed = seed,
     warmup = random(3) > 1,
@@ -122,7 +124,8 @@ end
 
 describe("200 replays drawn from their seeds", function()
   it("add up, and send nothing outside of the window", function()
-    local seen = { failed = 0, cancelled = 0, never_issued = 0, plays_failed = 0, successful = 0, plays_client_completed = 0 }
+    local seen = { failed = 0, cancelled = 0, never_issued = 0, successful = 0, plays_failed = 0,
+      plays_client_completed = 0 }
     for seed = 1, SEEDS do
       local case, engine, workers = drawn(seed)
       local run, ledger = replay(case, engine, workers)
@@ -159,8 +162,8 @@ local function requests_of(plays, options, engine)
   local run = sim:run { requests = true }
   local list = {}
   for r in run.requests() do
-    list[#list + 1] = { id = r.request_id, prompt = r.input_tokens, output = r.output_tokens,
-      reused = r.first_admission_reused_tokens, session = r.session_id, arrival_ms = r.arrival_ms, end_ms = r.last_token_ms }
+    list[#list + 1] = { id = r.request_id, session = r.session_id, prompt = r.input_tokens, output = r.output_tokens,
+      reused = r.first_admission_reused_tokens, arrival_ms = r.arrival_ms, end_ms = r.last_token_ms }
   end
   table.sort(list, function(a, b) return a.id < b.id end)
   return list, run
