@@ -51,3 +51,6 @@ aisim_test(NAME twin.cases LABEL twin COMMAND aisim_compare --replay ${twin_case
 # The AgentX client against its twin (agentx_twin.lua); the driver is built by src/cmake/tests.cmake.
 aisim_test(NAME twin.agentx LABEL twin LUA
   COMMAND lua5.4 tests/twin/agentx_compare.lua ${PROJECT_BINARY_DIR}/tests/agentx_driver --count 300)
+# Routers against theirs (routing_twin.lua).
+aisim_test(NAME twin.routing LABEL twin LUA
+  COMMAND lua5.4 tests/twin/routing_compare.lua ${PROJECT_BINARY_DIR}/tests/routing_driver --count 300)
