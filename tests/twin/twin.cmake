@@ -54,3 +54,5 @@ aisim_test(NAME twin.agentx LABEL twin LUA
 # Routers against theirs (routing_twin.lua).
 aisim_test(NAME twin.routing LABEL twin LUA
   COMMAND lua5.4 tests/twin/routing_compare.lua ${PROJECT_BINARY_DIR}/tests/routing_driver --count 300)
+# The recorder against its definitions (report_twin.lua).
+aisim_test(NAME twin.report LABEL twin LUA COMMAND lua5.4 tests/twin/report_compare.lua --count 300)
