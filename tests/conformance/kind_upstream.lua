@@ -10,6 +10,7 @@ local M = { by = { default = "engine", split = "function", queue = "twin", stop 
   lookup = "twin", window = "twin", capacity = "twin", spec = "twin" } }
 
 local on_engine <const> = support.drivers(context, "drive_upstream", engine)
+local on_twin <const> = support.drivers(context, "drive_upstream", twin)
 
 -- ---- sched, split ---------------------------------------------------------------------------------
 
@@ -17,6 +18,7 @@ local CONFIG <const> = support.set [[block_size blocks max_num_batched_tokens ma
   prefix_caching policy chunked_prefill watermark reserve_full_prompt long_prefill_threshold spec_tokens lookahead
   eagle async mamba_align groups external]]
 local REQUEST <const> = support.set "prompt max_tokens priority arrival no_read state"
+local EXTERNAL <const> = support.set "matched async"
 local STEP <const> = {
   add = "req", schedule = "id throttle budget", output = "for tokens each drafts received", finish = "req why",
   state = "req state", reset = "preempt_running", run_rest = "each", run_async = "inflight abort add_each",
@@ -37,6 +39,13 @@ end
 function M.sched(vector)
   local unknown = unknown_in(vector)
   if unknown then return false, unknown end
+  local external = vector.config.external
+  if external then unknown = support.unknown(external, EXTERNAL, "key of external") end
+  if unknown then return false, unknown end
+  if external and external.async then
+    local ok, text = support.adapt(on_twin.sched)(vector)
+    return ok, text, "twin"
+  end
   return support.adapt(on_engine.sched)(vector)
 end
 

@@ -87,6 +87,7 @@ uint32_t twin_connector_ready(const twin *t);
 twin_waiter *twin_waiter_of(const twin *t, uint32_t serial);
 /** 0 = go on with the hit, 1 = next head, 2 = stop */
 int twin_connector_examine(twin *t, twin_request *r, twin_hit *hit);
+uint32_t twin_footprint(const twin *t, const twin_request *r);
 uint64_t twin_headroom(const twin *t);
 void twin_connector_close(twin *t);
 void twin_connector_end(twin *t);
