@@ -96,3 +96,67 @@ describe("host slots", function()
     assert.has_error(function() hosts.new { slots = 2, policy = "arc" } end)
   end)
 end)
+
+--- The product's host pool and the double were written apart; on everything but slot numbers they have to agree.
+describe("the host pool of the product", function()
+  local on_engine = assert(loadfile "tests/twin/drive_host.lua")(require "aisim_engine").host
+
+  local function some_keys()
+    local keys, seen, first = {}, {}, math.random(8)
+    for i = 0, math.random(0, 3) do
+      local key = math.random(3) == 1 and math.random(9) or first + i
+      if not seen[key] then keys[#keys + 1], seen[key] = key, true end
+    end
+    return keys
+  end
+
+  --- One more step and what the double did; nil = nothing to do.
+  local function next_step(host, pending, loads)
+    local what, keys = math.random(7), some_keys()
+    if what <= 2 then
+      local result = host:store(keys)
+      if result and #result.stored > 0 then pending[#pending + 1] = result.stored end
+      return { op = "store", keys = keys, expect = result
+        and { ok = true, stored = result.stored, evicted = result.evicted } or { ok = false } }
+    elseif what == 3 and #pending > 0 then
+      keys = table.remove(pending, math.random(#pending))
+      local success = math.random(4) > 1
+      host:store_done(keys, success)
+      return { op = "store_done", keys = keys, success = success, expect = {} }
+    elseif what == 4 then
+      for _, key in ipairs(keys) do
+        if host:state(key) ~= "hit" then return nil end
+      end
+      host:load(keys)
+      loads[#loads + 1] = keys
+      return { op = "load", keys = keys, expect = {} }
+    elseif what == 5 and #loads > 0 then
+      keys = table.remove(loads, math.random(#loads))
+      host:load_done(keys)
+      return { op = "load_done", keys = keys, expect = {} }
+    elseif what == 6 then
+      host:touch(keys)
+      return { op = "touch", keys = keys, expect = {} }
+    elseif what == 7 then
+      local state = {}
+      for i, key in ipairs(keys) do state[i] = host:state(key) end
+      return { op = "lookup", keys = keys, expect = { state = state } }
+    end
+  end
+
+  it("agrees on 500 random talks", function()
+    for seed = 1, 500 do
+      math.randomseed(seed)
+      local slots, pending, loads, steps = math.random(6), {}, {}, {}
+      local host = hosts.new { slots = slots }
+      for _ = 1, 25 do
+        local step = next_step(host, pending, loads)
+        if step then
+          step.expect.lru = host:lru()
+          steps[#steps + 1] = step
+        end
+      end
+      assert.is_nil(on_engine { config = { slots = slots }, steps = steps }, "seed " .. seed)
+    end
+  end)
+end)
