@@ -6,8 +6,10 @@
 --   run, resume      the request `req` (made from `prompt` when it is new, without `req` one of its own) takes steps
 --                    until it has `outputs` more tokens; 0 = one step. `resume` wants a preempted one
 --   lookup_and_run   a run that ends with its last token; one token unless `outputs` says more
---   lookup           one step in which transfers go on; without `req` the request is withdrawn again afterwards
---   preempt          between two steps; `finish`: one more step samples the end token; `abort`: at once
+--   lookup           one step in which transfers go on (unless complete_transfers = true); without `req` the request
+--                    is withdrawn again afterwards
+--   preempt          between two steps; `finish`: a running request takes one more step and samples the end token,
+--                    another is aborted; `abort`: at once; `reset`: the device forgets what it has cached
 --   finish = true    the last of the outputs is the end token; steps follow until nothing moves any more
 --   host_hit_chunks, host_state    what the host answers for the chunks behind the device hit, to that request
 --   gpu_hit_tokens   the device finds exactly so many; gpu_cache = "empty": it has been reset
@@ -57,7 +59,7 @@ local ORDINALS <const> = { first = 1, second = 2, third = 3, fourth = 4, fifth =
 local function policy_of(text)
   if text == nil or text == "all" then return nil end
   if text == "refuse" then return function() return nil end end
-  if text == "none" then return function() return {} end end
+  if text == "none" or text == "nothing" then return function() return {} end end
   local which = text:match "^only the (%a+) of the offered chunks$"
   if not ORDINALS[which] and which ~= "last" then refuse("not modelled: store_policy '%s'", text) end
   return function(chunks) return { chunks[ORDINALS[which] or #chunks] } end
@@ -141,7 +143,7 @@ local function run_to(run, r, step, outputs, finish)
   repeat
     local any = d:step(how)
   until r.outputs >= target or r.ended or not any
-  if finish then
+  if finish and r.outputs >= target then
     d:finish(r)
     how.stop = nil
     if how.complete == false then
@@ -169,7 +171,7 @@ end
 
 function ops.lookup(run, step)
   local d, r = run.double, request_of(run, step)
-  d:step { complete = false, policy = policy_of(step.store_policy) }
+  d:step { complete = step.complete_transfers or false, policy = policy_of(step.store_policy) }
   local have = { deferred = r.waits, gpu_hit_tokens = r.device }
   if not step.req then -- only a question: it leaves nothing behind
     local report = d:take_report()
@@ -178,7 +180,7 @@ function ops.lookup(run, step)
     d:take_report()
     d.report = report
   end
-  d.report.loaded = table.move(d.report.started, 1, #d.report.started, 1, {})
+  if not step.complete_transfers then d.report.loaded = table.move(d.report.started, 1, #d.report.started, 1, {}) end
   return r, have
 end
 
@@ -195,17 +197,19 @@ function ops.preempt(run, step)
   return r
 end
 
-function ops.finish(run, step)
-  local r = live(run, step)
-  if run.double:view(r).status ~= "running" then refuse("'%s' does not run; abort it", step.req) end
-  return run_to(run, r, step, 1, true)
-end
-
 function ops.abort(run, step)
   local r = live(run, step)
   run.double:finish(r)
   return r
 end
+
+function ops.finish(run, step)
+  local r = live(run, step)
+  if run.double:view(r).status ~= "running" then return ops.abort(run, step) end
+  return run_to(run, r, step, 1, true)
+end
+
+function ops.reset(run) return nil, { ok = run.double.twin:reset() } end
 
 -- ---- vectors ------------------------------------------------------------------------------------------------
 
@@ -214,19 +218,21 @@ local STEP <const> = {
   run = set(LOOKUPS .. "outputs finish store_policy complete_transfers"),
   lookup_and_run = set(LOOKUPS .. "outputs finish store_policy complete_transfers"),
   resume = set(LOOKUPS .. "outputs finish store_policy complete_transfers"),
-  lookup = set(LOOKUPS .. "store_policy"), preempt = set "op expect req", abort = set "op expect req",
-  finish = set "op expect req store_policy complete_transfers",
+  lookup = set(LOOKUPS .. "store_policy complete_transfers"), preempt = set "op expect req",
+  abort = set "op expect req", finish = set "op expect req store_policy complete_transfers", reset = set "op expect",
 }
 
 local function observe(run, r, have)
   local d, report = run.double, run.double:take_report()
-  local state, view = d.twin:state(), d:view(r)
+  local state = d.twin:state()
   have.stored_block_index, have.loaded_block_index = report.stored, report.loaded
   have.flushed_block_index, have.loads_started = report.flushed, report.loads_started
   have.offered, have.allocation_failures = report.offered, report.failures
+  have.free = state.free + state.inactive
+  if not r then return have end
+  local view = d:view(r)
   if have.deferred == nil then have.deferred = r.waits or false end
   have.gpu_hit_tokens = have.gpu_hit_tokens or r.device
-  have.free = state.free + state.inactive
   have.computed, have.tokens, have.outputs, have.state = view.computed, view.known, r.outputs, view.status
   return have
 end

@@ -196,6 +196,22 @@ describe("a load", function()
         expect = { loaded_block_index = { 0, 1 }, free = 39 } })))
   end)
 
+  it("is what `finish` aborts; `reset` then finds the device idle only when it has ended", function()
+    assert.is_nil(offload({},
+      step("lookup", { req = "a", prompt = fill(0, 8), host_hit_chunks = 2, expect = { loads_started = 1 } }),
+      step("finish", { req = "a", expect = { state = "finished", outputs = 0 } }),
+      step("reset", { expect = { ok = false } }),
+      step("lookup", { prompt = fill(1, 3), complete_transfers = true, expect = { loads_started = 0 } }),
+      step("reset", { expect = { ok = true, free = 40 } })))
+  end)
+
+  it("that has not ended keeps a run waiting, whatever its end should be", function()
+    assert.is_nil(offload({},
+      step("lookup_and_run", { req = "a", prompt = fill(0, 8), host_hit_chunks = 1, complete_transfers = false,
+        expect = { state = "loading", outputs = 0 } }),
+      step("lookup_and_run", { req = "a", expect = { state = "finished", outputs = 1, loaded_block_index = { 0 } } })))
+  end)
+
   it("R24 drop gives them back at once and loads nothing", function()
     assert.is_nil(offload({ on_cancel_load = "drop" },
       step("run", { req = "a", prompt = fill(0, 8), host_hit_chunks = 2, complete_transfers = false,
@@ -320,8 +336,6 @@ describe("a vector of kind offload", function()
       step("resume", { req = "a" })))
     assert.equal("'a' does not run", refused({}, with { req = "a", host_hit_chunks = 2 },
       step("preempt", { req = "a" })))
-    assert.equal("'a' does not run; abort it", refused({}, with { req = "a", host_hit_chunks = 2 },
-      step("finish", { req = "a" })))
     assert.equal("'a' has a prompt already", refused({}, with { req = "a" }, with { req = "a" }))
     assert.equal("'a' has ended", refused({},
       step("run", { req = "a", prompt = fill(0, 5), outputs = 1, finish = true }),

@@ -296,3 +296,69 @@ describe("a connector", function()
     assert.has_error(function() t:set_connector { match = print } end)
   end)
 end)
+
+describe("random talks of the scheduler with a connector", function()
+  local function pick(list) return list[math.random(#list)] end
+
+  local function talk(seed)
+    math.randomseed(seed)
+    local kept = {}
+    local t = twin.new { block_size = math.random(2, 4), num_blocks = math.random(4, 16), max_seqs = math.random(4),
+      max_batched_tokens = math.random(4, 40),
+      policy = pick { "fcfs", "priority" }, prefix_caching = math.random(4) > 1,
+      reserve_full_prompt = math.random(3) > 1, watermark = pick { 0, 0, 0.2 }, never_fits = pick { "wait", "reject" },
+      overlap = pick { "none", "pipelined", "async" }, admit_at_zero_budget = false }
+    t:set_connector { on_cancel_load = pick { "wait", "drop" }, full_load_recompute = pick { "token", "block" },
+      match = function()
+        if math.random(4) == 1 then return nil end
+        return math.random(0, 12), math.random(3) > 1
+      end,
+      keeps = function(serial)
+        kept[serial] = math.random(2) == 1
+        return kept[serial]
+      end }
+    local flight, n = {}, 0
+    for _ = 1, 80 do
+      local what = math.random(8)
+      if what <= 2 and n < 12 then
+        local prompt, same = {}, math.random(2)
+        for i = 1, math.random(20) do prompt[i] = i < 8 and same or math.random(3) end
+        n = n + 1
+        t:submit { id = n, prompt = prompt, output = math.random(6), priority = math.random(3) }
+      elseif what == 3 and n > 0 then
+        t:cancel(math.random(n))
+      elseif what == 4 and n > 0 then
+        t:received(math.random(n) - 1)
+      elseif what == 5 and n > 0 then
+        t:let_go(math.random(n) - 1)
+      elseif what == 6 and #flight > 0 then
+        t:complete(table.remove(flight, 1))
+      elseif what == 7 and n > 0 and #flight == 0 then
+        t:preempt(math.random(n))
+      elseif #flight < 2 then
+        flight[#flight + 1] = t:plan()
+        if math.random(3) > 1 then t:complete(table.remove(flight, 1)) end
+      end
+      t:verify()
+    end
+    for _, batch in ipairs(flight) do t:complete(batch) end
+    for id = 1, n do t:cancel(id) end
+    for serial = 0, n - 1 do
+      t:received(serial)
+      t:let_go(serial)
+    end
+    t:verify()
+    return t
+  end
+
+  it("end with every block given back", function()
+    local preemptions, live = 0, 0
+    for seed = 1, 600 do
+      local state = talk(seed):state()
+      assert.equal(0, state.active, "seed " .. seed)
+      preemptions, live = preemptions + state.preemptions, live + state.live
+    end
+    assert.equal(0, live)
+    assert.is_true(preemptions > 200, preemptions .. " preemptions")
+  end)
+end)
