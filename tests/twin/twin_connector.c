@@ -432,6 +432,16 @@ bool twin_connector_tell(twin *t)
     return any;
 }
 
+bool twin_connector_preparing(const twin *t)
+{
+    for (uint32_t i = 0; t->host != NULL && i < t->host->jobs.len; i++) {
+        if (!t->host->jobs.data[i].submitted) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void twin_connector_end(twin *t)
 {
     if (shared(t)) {
@@ -443,6 +453,7 @@ void twin_connector_end(twin *t)
             twin_job_submit(t, &t->host->jobs.data[i]);
         }
     }
+    twin_retry_reservations(t);
     twin_transfers(t, t->now_ns);
 }
 
