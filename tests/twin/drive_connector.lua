@@ -240,6 +240,7 @@ end
 local function offload(vector)
   known_keys(vector, set "name kind config steps note level origin requests", "key of the vector")
   if vector.requests and next(vector.requests) then refuse("not modelled: requests outside of the steps") end
+  if vector.config and vector.config.groups then refuse("not modelled: cache groups of a connector (fact 81)") end
   local options, trouble = double.options(vector.config or {})
   if not options then refuse("%s", trouble) end
   local run = { double = double.new(options), requests = {} }
