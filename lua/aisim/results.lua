@@ -2,6 +2,7 @@
 -- A view of the simulation's report; it holds the simulation alive. What is not asked for is not built.
 local check = require "aisim.check"
 local core = require "aisim.core"
+local file_of = require "aisim.file"
 local metrics = require "aisim.metrics"
 local near = require "aisim.near"
 
@@ -263,18 +264,11 @@ function methods:summary()
   }
 end
 
-local function write(path, text)
-  local temporary = path .. ".tmp"
-  local file = io.open(temporary, "wb")
-  local ok = file and file:write(text) and file:close() and os.rename(temporary, path)
-  if not ok then check.fail("cannot write %s", path) end
-end
-
 --- The report as JSON: to a file, or as text of one line without a path.
 function methods:json(path)
   local _ = self.metrics -- derived metrics belong to the report
   if path == nil then return self.sim:json_(0) end
-  write(path, self.sim:json_(2) .. "\n")
+  file_of.write(path, self.sim:json_(2) .. "\n")
 end
 
 --- One JSON object per measured request.
@@ -293,7 +287,7 @@ function methods:csv(path)
   end
   local text = table.concat(lines, "\n") .. "\n"
   if path == nil then return text end
-  write(path, text)
+  file_of.write(path, text)
 end
 
 function methods.html() check.fail("run:html: known, not modelled") end

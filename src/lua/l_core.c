@@ -6,8 +6,11 @@
  * userdata with the metatable of a class is one of ours. */
 #include "lua/l_common.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "config/number.h"
 #include "lua/l_model.h"
 
@@ -34,6 +37,17 @@ static int l_scan_unit(lua_State *L)
         return 0;
     }
     lua_pushnumber(L, value);
+    return 1;
+}
+
+/* core.hash(text) -> FNV-1a, 64 bits, as 16 hexadecimal digits */
+static int l_hash(lua_State *L)
+{
+    size_t size;
+    const char *text = luaL_checklstring(L, 1, &size);
+    char digits[17];
+    snprintf(digits, sizeof digits, "%016" PRIx64, aisim_hash_bytes(text, size));
+    lua_pushstring(L, digits);
     return 1;
 }
 
@@ -145,7 +159,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L);
 AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"on_unknown", l_on_unknown}, {"scan_unit", l_scan_unit}, {NULL, NULL}};
+        {"on_unknown", l_on_unknown}, {"scan_unit", l_scan_unit}, {"hash", l_hash}, {NULL, NULL}};
     luaL_checkversion(L);
     luaL_newlib(L, functions);
     lua_newtable(L);

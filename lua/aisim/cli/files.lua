@@ -7,8 +7,11 @@ local lfs = require "lfs"
 
 local M = {}
 
---- Every file that a run may write.
-local KNOWN <const> = { "report.json", "requests.jsonl", "wall.json" }
+--- Every file that a verb may write into its folder.
+local KNOWN <const> = {
+  "report.json", "requests.jsonl", "preparation.jsonl", "timeseries.csv", "timeline.json", "wall.json", "sweep.csv",
+  "sweep.json", "compare.csv", "compare.json", "report.html",
+}
 
 local function entries(dir)
   local names = {}
@@ -19,6 +22,8 @@ local function entries(dir)
   return names
 end
 
+--- Makes a folder and those above it.
+---@param dir string
 local function make(dir)
   if lfs.attributes(dir, "mode") == "directory" then return end
   local parent = dir:match("^(.*[^/])/+[^/]+/*$")
@@ -29,17 +34,20 @@ local function make(dir)
   end
 end
 
+M.make = make
+
 --- Refuses early what could not be written at the end. Makes nothing.
 ---@param dir string
 ---@param overwrite boolean
-function M.check(dir, overwrite)
+---@param remedies? string   flags that would help
+function M.check(dir, overwrite, remedies)
   local mode = lfs.attributes(dir, "mode")
   if mode and mode ~= "directory" then fault.usage("--out %s: is not a folder", dir) end
   if mode and not overwrite then
     local names = entries(dir)
     if #names > 0 then
-      fault.usage("--out %s: the folder is not empty (%s%s); add --overwrite or choose another", dir, names[1],
-        #names > 1 and ", …" or "")
+      fault.usage("--out %s: the folder is not empty (%s%s); add %s or choose another", dir, names[1],
+        #names > 1 and ", …" or "", remedies or "--overwrite")
     end
   end
 end

@@ -13,6 +13,15 @@ local function run_flags(command)
   command:option("--seed", "Seed of all random streams (default: that of the scenario)."):argname("N")
 end
 
+local function batch_flags(command)
+  command:option("--jobs", "Processes at once (default: one per processor). Results do not depend on it."):argname("N")
+  command:option("--launcher", "Who starts them: local, GNU parallel, slurm (the last two with --out).")
+    :choices { "local", "parallel", "slurm" }:default "local"
+  command:option("--out", "Keep every point, and the results, in this folder."):argname("DIR")
+  command:flag("--overwrite", "Allow a folder that is not empty; only files of this program are replaced.")
+  command:flag("--resume", "Go on in a folder: what is finished there is not run again.")
+end
+
 ---@class aisim.Verb
 ---@field name string
 ---@field summary string
@@ -32,6 +41,23 @@ M.VERBS = {
       command:option("--format", "table: for the reader. json: the report as one line."):choices { "table", "json" }
         :default "table"
       command:flag("--quiet", "No progress line and, with table, no table.")
+    end,
+  },
+  {
+    name = "sweep", summary = "Run the sweep of a scenario: parameters × seeds, in parallel.",
+    example = "aisim sweep scenarios/cache_size.lua --seeds 5 --out results/size",
+    build = function(command)
+      command:argument("file", "Scenario with S.sweep, or with --grid."):argname("FILE")
+      run_flags(command)
+      command:option("--grid", "Values of a parameter, instead of the scenario's grid and zip."):argname("NAME=V,V")
+        :count("*")
+      command:option("--seeds", "How many seeds per point, from the seed of the scenario on; from 3 on the table "
+        .. "shows 95 % intervals."):argname("N")
+      command:option("--columns", "Metrics to show (aisim list metrics)."):argname("A,B")
+      batch_flags(command)
+      command:option("--format", "table: for the reader. json: all of it as one line."):choices { "table", "json" }
+        :default "table"
+      command:flag("--quiet", "No table.")
     end,
   },
   {
