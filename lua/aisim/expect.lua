@@ -42,6 +42,12 @@ function M.parse(text)
   return { text = text, name = name, op = op, value = value }
 end
 
+--- Does a value meet an expectation?
+---@param expectation aisim.Expectation
+---@param x number
+---@return boolean
+function M.meets(expectation, x) return OPERATORS[expectation.op](x, expectation.value) end
+
 --- Parses a list; the first problem raises at the given level.
 ---@param list any       S.expect
 ---@param level integer
@@ -87,7 +93,7 @@ function M.judge(list, metrics, known)
         near.hint(expectation.name, metrics))
     end
     if type(got) == "boolean" then got = got and 1 or 0 end
-    local ok = type(got) == "number" and OPERATORS[expectation.op](got, expectation.value)
+    local ok = type(got) == "number" and M.meets(expectation, got)
     verdicts[i] = { text = expectation.text, ok = ok, got = type(got) == "number" and got or nil, unknown = unknown }
     all = all and ok
   end

@@ -250,9 +250,19 @@ function lazy.agentx(self) return self.sim:agentx_report_(1) or {} end
 
 function lazy.params() return {} end
 
+--- Names of what the scenario measures itself, defined in this run or not.
+---@param run aisim.Run
+---@return table<string, boolean>
+function M.own_metrics(run)
+  local names = {}
+  for name in pairs(run.sim:results_("custom") or {}) do names[name] = true end
+  for _, derived in ipairs(metrics.derived(run.sim)) do names[derived.name] = true end
+  return names
+end
+
 --- Is there a metric of that name, defined in this run or not?
 function methods:is_metric(name)
-  return self.metrics[name] ~= nil or M.is_defined(name)
+  return self.metrics[name] ~= nil or M.is_defined(name) or M.own_metrics(self)[name] == true
 end
 
 --- The screen of `aisim run` as text.

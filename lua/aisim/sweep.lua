@@ -123,6 +123,7 @@ end
 ---@field met boolean?                all expectations; nil without any
 ---@field metrics table<string, any>? run.metrics; nil when it failed
 ---@field error string?
+---@field custom table<string, any>?  keys: names of the scenario's own metrics, defined or not
 
 --- "point rate=4, seed 2".
 function M.place(point, seed)
@@ -201,6 +202,7 @@ function M.sweep(S, options)
     for _, seed in ipairs(plan.seeds) do
       local run = M.run_point(S, point, seed)
       local row = M.row(plan, point, seed, run.status, run.metrics)
+      row.custom = require("aisim.results").own_metrics(run)
       rows[#rows + 1] = row
       if options.each then options.each(row, run) end
     end

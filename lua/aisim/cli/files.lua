@@ -10,7 +10,7 @@ local M = {}
 --- Every file that a verb may write into its folder.
 local KNOWN <const> = {
   "report.json", "requests.jsonl", "preparation.jsonl", "timeseries.csv", "timeline.json", "wall.json", "sweep.csv",
-  "sweep.json", "compare.csv", "compare.json", "report.html",
+  "sweep.json", "search.json", "compare.csv", "compare.json", "report.html",
 }
 
 local function entries(dir)

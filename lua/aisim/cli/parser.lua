@@ -61,6 +61,28 @@ M.VERBS = {
     end,
   },
   {
+    name = "search", summary = "Find the largest (or smallest) value of a parameter that meets a goal.",
+    example = "aisim search scenarios/agentx.lua --param lanes --from 8 --to 128 --goal 'ttft_ms.p99 < 5000'",
+    build = function(command)
+      command:argument("file", "Scenario with S.search, or with the flags below."):argname("FILE")
+      run_flags(command)
+      command:option("--param", "Parameter to vary."):argname("NAME")
+      command:option("--from", "Lower end of the range."):argname("X")
+      command:option("--to", "Upper end."):argname("X")
+      command:option("--goal", "What a good value meets: METRIC OPERATOR NUMBER."):argname("TEXT")
+      command:option("--find", "Which value (default: largest)."):choices { "largest", "smallest" }
+      command:option("--scale", "How the range is halved (default: linear)."):choices { "log", "linear" }
+      command:option("--tolerance", "Width at which the search ends: share of the value (log) or of the range "
+        .. "(linear); default 0.02."):argname("X")
+      command:option("--seeds", "Seeds per probe; from 3 on with 95 % intervals, and more seeds where they do not "
+        .. "decide."):argname("N")
+      batch_flags(command)
+      command:option("--format", "table: for the reader. json: all of it as one line."):choices { "table", "json" }
+        :default "table"
+      command:flag("--quiet", "No output but files and exit status.")
+    end,
+  },
+  {
     name = "check", summary = "Load and validate a file; show what would run. Runs nothing.",
     example = "aisim check scenarios/agentx.lua --set workers=8",
     build = function(command)

@@ -74,7 +74,7 @@ describe("aisim.table", function()
       aisim.table({ { name = "long one", n = 1, share = 12.5 }, { name = "b", n = 200 } }, { "name", "n", "share" }))
     assert.equal("n   part\n1  0.50%",
       aisim.table({ { n = 1, share = 0.5 } }, { "n", { key = "share", title = "part", format = "%.2f%%" } }))
-    assert.equal("a     b\nx  1,000", aisim.table { { "a", "b" }, { "x", 1000 } })
+    assert.equal("a      b\nx  1,000", aisim.table { { "a", "b" }, { "x", 1000 } })
   end)
 
   it("says what is wrong", function()
