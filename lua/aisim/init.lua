@@ -32,10 +32,11 @@ local PARTS <const> = {
   plot = { "aisim.plot", "" },
   sweep = { "aisim.sweep", "sweep" },
   search = { "aisim.search", "search" },
+  compare = { "aisim.compare", "compare" },
 }
 
 -- Named in the contract, not there yet: said by name.
-local LATER <const> = { agent = true, admission = true, scaler = true, router = true, compare = true,
+local LATER <const> = { agent = true, admission = true, scaler = true, router = true,
   kv_cost = true, softmax_pick = true, hash = true }
 
 local GC <const> = { incremental = true, generational = true }

@@ -83,6 +83,26 @@ M.VERBS = {
     end,
   },
   {
+    name = "compare", summary = "Show the differences of two results, with intervals when seeds are paired.",
+    example = "aisim compare scenarios/agentx.lua --left router=round_robin --right router=prefix --seeds 5",
+    build = function(command)
+      command:argument("a", "Folder written with --out, or a scenario that is run here."):argname("A")
+      command:argument("b", "The other one; of a scenario it may be left out."):argname("B"):args "?"
+      run_flags(command)
+      command:option("--left", "Scenarios: override of the first side."):argname("KEY=VALUE"):count("*")
+      command:option("--right", "Scenarios: override of the second side."):argname("KEY=VALUE"):count("*")
+      command:option("--seeds", "Scenarios: how many seeds; from 3 on with 95 % intervals."):argname("N")
+      command:option("--metrics", "Metrics to compare (aisim list metrics)."):argname("A,B")
+      command:flag("--all", "Every metric.")
+      command:option("--threshold", "Largest change of a metric, 5%, +5% (only increases), -0.02; beyond it the exit "
+        .. "status is 4."):argname("METRIC=LIMIT"):count("*")
+      batch_flags(command)
+      command:option("--format", "table: for the reader. json: all of it as one line."):choices { "table", "json" }
+        :default "table"
+      command:flag("--quiet", "No output but files and exit status.")
+    end,
+  },
+  {
     name = "check", summary = "Load and validate a file; show what would run. Runs nothing.",
     example = "aisim check scenarios/agentx.lua --set workers=8",
     build = function(command)
