@@ -20,12 +20,12 @@ local function quoted(text)
 end
 
 local STYLES <const> = { lines = "lines lw 1.5", points = "points pt 7 ps 0.3", linespoints = "linespoints pt 7 ps 0.4",
-  steps = "steps lw 1.5" }
+  steps = "steps lw 1.5", impulses = "impulses lw 8" }
 
 local SERIES <const> = {
   name = { "text", default = "" },
   points = { "table", required = true },
-  style = { "text", one_of = { "lines", "linespoints", "points", "steps" }, default = "linespoints" },
+  style = { "text", one_of = { "impulses", "lines", "linespoints", "points", "steps" }, default = "linespoints" },
 }
 local PLOT <const> = {
   title = { "text", default = "" },
@@ -40,14 +40,14 @@ local PLOT <const> = {
 }
 
 local function axes(plot)
-  local lines = { "set grid", "set key outside right top" }
+  local lines = { "set grid", #plot.series > 1 and "set key outside right top" or "unset key" }
   if plot.from_zero and not plot.log_y then lines[#lines + 1] = "set yrange [0:*]" end
   if plot.log_x then lines[#lines + 1] = "set logscale x 2" end
   if plot.log_y then lines[#lines + 1] = "set logscale y" end
   if plot.categories then
     local tics = {}
     for i, text in ipairs(plot.categories) do tics[i] = ("%s %d"):format(quoted(tostring(text)), i) end
-    lines[#lines + 1] = ("set xtics (%s)"):format(table.concat(tics, ", "))
+    lines[#lines + 1] = ("set xtics %s(%s)"):format(#tics > 6 and "rotate by -40 " or "", table.concat(tics, ", "))
     lines[#lines + 1] = ("set xrange [0.5:%d.5]"):format(#plot.categories)
   end
   return table.concat(lines, "\n")

@@ -284,7 +284,7 @@ end
 --- One JSON object per measured request.
 function methods:jsonl(path)
   kept(self.requests)
-  self.sim:jsonl_(path, false)
+  self.sim:jsonl_(file_of.target(check.value("run:jsonl: path", path, { "text" })), false)
 end
 
 --- metric,value lines.
@@ -300,7 +300,12 @@ function methods:csv(path)
   file_of.write(path, text)
 end
 
-function methods.html() check.fail("run:html: known, not modelled") end
+--- A page with tables and plots.
+function methods:html(path)
+  check.value("run:html: path", path, { "text" })
+  local value = require("aisim.json").decode(self:json(), "report")
+  return require("aisim.report").write(path, require("aisim.report.run").page(value))
+end
 
 function Run:__index(name)
   if methods[name] then return methods[name] end

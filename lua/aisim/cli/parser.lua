@@ -103,6 +103,14 @@ M.VERBS = {
     end,
   },
   {
+    name = "report", summary = "Make one self-contained HTML page from an output folder.",
+    example = "aisim report results/a -o a.html",
+    build = function(command)
+      command:argument("dir", "Folder written by run, sweep or compare with --out."):argname("DIR")
+      command:option("-o --output", "The file to write (default: DIR/report.html)."):argname("FILE")
+    end,
+  },
+  {
     name = "check", summary = "Load and validate a file; show what would run. Runs nothing.",
     example = "aisim check scenarios/agentx.lua --set workers=8",
     build = function(command)

@@ -67,7 +67,8 @@ describe("a comparison", function()
 
   it("judges thresholds: of either sign, of one, relative or not", function()
     local a, b = run(100, 1), run(110, 1)
-    for limit, ok in pairs { ["5%"] = false, ["10%"] = true, ["+5%"] = false, ["-5%"] = true, ["9.9"] = false, ["+10"] = true } do
+    local limits = { ["5%"] = false, ["10%"] = true, ["+5%"] = false, ["-5%"] = true, ["9.9"] = false, ["+10"] = true }
+    for limit, ok in pairs(limits) do
       assert.equal(ok, aisim.compare(a, b, { thresholds = { ["ttft_ms.mean"] = limit } }).ok, limit)
     end
     assert.is_false(aisim.compare(b, a, { thresholds = { ["ttft_ms.mean"] = "-5%" } }).ok)
