@@ -287,6 +287,14 @@ function methods:jsonl(path)
   self.sim:jsonl_(file_of.target(check.value("run:jsonl: path", path, { "text" })), false)
 end
 
+--- The time series as CSV, of a run with series_ms: to a file, or as text without a path.
+function methods:timeseries(path)
+  local text = self.sim:timeseries_()
+  if not text then check.fail("run:timeseries: nothing was sampled; sim:run { series_ms = 1000 } samples") end
+  if path == nil then return text end
+  file_of.write(path, text)
+end
+
 --- metric,value lines.
 function methods:csv(path)
   local lines = { "metric,value" }

@@ -83,9 +83,6 @@ static int host_processors(lua_State *L)
 }
 
 const luaL_Reg aisim_cli_process_functions[] = {
-    {"spawn", host_spawn},
-    {"wait", host_wait},
-    {"kill", host_kill},
-    {"processors", host_processors},
-    {NULL, NULL},
+    {"spawn", host_spawn},           {"wait", host_wait}, {"kill", host_kill},
+    {"processors", host_processors}, {NULL, NULL},
 };

@@ -12,6 +12,7 @@
 
 #include "base/rng.h"
 #include "config/number.h"
+#include "lua/l_files.h"
 #include "lua/l_model.h"
 
 #if defined(__GNUC__)
@@ -189,6 +190,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_metric_register(L);
     aisim_l_report_register(L);
     aisim_l_records_register(L);
+    aisim_l_files_register(L);
     aisim_l_engine_register(L);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");

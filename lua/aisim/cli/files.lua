@@ -52,6 +52,21 @@ function M.check(dir, overwrite, remedies)
   end
 end
 
+--- Where a file is written until it is complete.
+function M.part(dir, name) return ("%s/.%s.part"):format(dir, name) end
+
+--- Makes the folder for a file that is written while the run goes on.
+---@param dir string
+---@return fun() forget   takes the folder back after a failure, if it is new and empty
+function M.prepare(dir)
+  local is_new = lfs.attributes(dir, "mode") == nil
+  make(dir)
+  return function()
+    os.remove(M.part(dir, "timeline.json"))
+    if is_new then lfs.rmdir(dir) end
+  end
+end
+
 --- Writes all files of a run, or none.
 ---@param dir string
 ---@param writers table<string, fun(path: string)|string>   name -> text, or function that writes the file
@@ -62,7 +77,7 @@ function M.write(dir, writers)
     for _, name in ipairs(KNOWN) do
       local writer = writers[name]
       if writer then
-        local part = ("%s/.%s.part"):format(dir, name)
+        local part = M.part(dir, name)
         parts[#parts + 1] = { part, dir .. "/" .. name }
         if type(writer) == "string" then
           local file, why = io.open(part, "wb")

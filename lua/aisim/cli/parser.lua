@@ -38,6 +38,12 @@ M.VERBS = {
       command:option("--out", "Write report.json and wall.json into this folder."):argname("DIR")
       command:flag("--overwrite", "Allow a folder that is not empty; only files of a run are replaced.")
       command:flag("--requests", "With --out: one line per measured request in requests.jsonl.")
+      command:option("--series", "With --out: state of every worker, so often in simulated time, in timeseries.csv.")
+        :argname("SECONDS")
+      command:flag("--timeline", "With --out: trace events for Perfetto in timeline.json.")
+      command:option("--timeline-window", "Only what touches this part of simulated time, for example 60s,2m.")
+        :argname("FROM,TO")
+      command:option("--timeline-passes", "Only every K-th pass."):argname("K")
       command:option("--format", "table: for the reader. json: the report as one line."):choices { "table", "json" }
         :default "table"
       command:flag("--quiet", "No progress line and, with table, no table.")

@@ -9,6 +9,7 @@ local watch = require "aisim.cli.notes"
 local aisim = require "aisim"
 local expect = require "aisim.expect"
 local scenario = require "aisim.scenario"
+local units = require "aisim.units"
 
 local M = {}
 
@@ -26,6 +27,47 @@ local function print_to_stderr()
     for i = 1, items.n do items[i] = tostring(items[i]) end
     io.stderr:write(table.concat(items, "\t"), "\n")
   end)
+end
+
+--- --series SECONDS
+local function series_ms(args)
+  if not args.series then return nil end
+  local ms = units.ms(args.series) or (tonumber(args.series) or 0) * 1000
+  if not (ms > 0 and ms < math.huge) then fault.usage("--series %s: seconds > 0 expected", args.series) end
+  return ms
+end
+
+--- --timeline and its parts, as an option of sim:run. It streams to the part that files.write renames.
+local function timeline(args)
+  if not args.timeline then return nil end
+  local options = { path = files.part(args.out, "timeline.json") }
+  if args.timeline_window then
+    local from, to = args.timeline_window:match("^(.-),(.*)$")
+    options.from_ms, options.until_ms = units.ms(from or ""), units.ms(to or "")
+    if not (options.from_ms and options.until_ms) then
+      fault.usage("--timeline-window %s: two times expected, for example 60s,2m", args.timeline_window)
+    end
+  end
+  if args.timeline_passes then
+    options.every_pass = math.tointeger(tonumber(args.timeline_passes))
+    if not options.every_pass or options.every_pass < 1 then
+      fault.usage("--timeline-passes %s: integer ≥ 1 expected", args.timeline_passes)
+    end
+  end
+  return options
+end
+
+--- Flags that say something about files need a folder, parts of the timeline the timeline.
+local function check_flags(args)
+  for _, flag in ipairs { "requests", "series", "timeline", "overwrite" } do
+    if args[flag] and not args.out then fault.usage("run: --%s needs --out DIR", flag) end
+  end
+  for _, flag in ipairs { "window", "passes" } do
+    if args["timeline_" .. flag] and not args.timeline then
+      fault.usage("run: --timeline-%s needs --timeline", flag)
+    end
+  end
+  series_ms(args)
 end
 
 --- Simulates a job.
@@ -48,7 +90,8 @@ local function simulate(job, args)
     show, wipe = progress.new(job.until_ms, job.expect_runtime_s)
   end
   terminal.host.polling(true)
-  local options = { progress = show, until_ms = job.until_ms, requests = args.requests }
+  local options = { progress = show, until_ms = job.until_ms, requests = args.requests,
+    series_ms = series_ms(args), timeline = timeline(args) }
   local ok, result = xpcall(function() return sim:run(options) end, fault.handler)
   local ended = clock()
   terminal.host.polling(false)
@@ -92,15 +135,19 @@ end
 ---@param args table
 ---@return integer status
 function M.main(args)
-  if args.requests and not args.out then fault.usage("run: --requests needs --out DIR") end
-  if args.overwrite and not args.out then fault.usage("run: --overwrite needs --out DIR") end
+  check_flags(args)
   local as_json = args.format == "json"
   if as_json then print_to_stderr() end
   local job = jobs.load(args)
   if job.S then scenario.need_setup(job.S) end
   if args.out then files.check(args.out, args.overwrite) end
 
-  local run, wall = simulate(job, args)
+  local forget = args.timeline and files.prepare(args.out) or function() end
+  local simulated, run, wall = xpcall(simulate, fault.handler, job, args)
+  if not simulated then
+    forget()
+    error(run, 0)
+  end
   need_preparation(run)
   local signal = terminal.host.interrupted()
   terminal.host.quiet()
@@ -111,6 +158,8 @@ function M.main(args)
     files.write(args.out, {
       ["report.json"] = function(path) run:json(path) end,
       ["requests.jsonl"] = args.requests and function(path) run:jsonl(path) end or nil,
+      ["timeseries.csv"] = args.series and function(path) run:timeseries(path) end or nil,
+      ["timeline.json"] = args.timeline and function() end or nil, -- its part is complete
       ["wall.json"] = wall_json(wall) .. "\n",
     })
   end
