@@ -81,6 +81,7 @@ local function simulate(job, args)
   local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
   job.setup(sim)
   jobs.need_used(job)
+  expect.watch(sim, job.expectations)
   local notes = watch.watch(sim)
   local built = clock()
   local show, wipe

@@ -48,7 +48,7 @@ describe("the time series", function()
     assert.equal(simulation():run { series_ms = 3 }:timeseries(), simulation():run { series_ms = 3 }:timeseries())
   end)
 
-  it("is refused where nothing was sampled, and for no interval", function()
+  it("is refused where nothing was sampled, and without an interval", function()
     assert.error_matches(function() simulation():run():timeseries() end, "nothing was sampled")
     assert.error_matches(function() simulation():run { series_ms = 0 } end, "sim:run.series_ms = 0: must be > 0")
   end)
@@ -118,7 +118,9 @@ describe("the timeline", function()
 
     sim = aisim.new()
     sim:pool { engine = support.engine {
-      kv_cache = { block_size = 4, capacity = { type = "fixed", blocks = 40 }, host_offload = { num_host_blocks = 99 } },
+      kv_cache = {
+        block_size = 4, capacity = { type = "fixed", blocks = 40 }, host_offload = { num_host_blocks = 99 },
+      },
     } }
     for i = 1, 12 do
       sim:submit { at_ms = 100 * i, prompt_tokens = 44, output_tokens = 3, content = { { "talk" .. i % 4, 40 } } }
@@ -157,8 +159,11 @@ describe("the timeline", function()
   end)
 
   it("says what is wrong with it", function()
-    assert.error_matches(function() simulation():run { timeline = {} } end, "sim:run.timeline.path: text expected")
-    assert.error_matches(function() simulation():run { timeline = { path = "x", every = 1 } } end, "unknown key 'every'")
-    assert.error_matches(function() simulation():run { timeline = "/nowhere/x.json" } end, "cannot write /nowhere/x.json")
+    for text, timeline in pairs {
+      ["sim:run.timeline.path: text expected"] = {}, ["unknown key 'every'"] = { path = "x", every = 1 },
+      ["cannot write /nowhere/x.json"] = "/nowhere/x.json",
+    } do
+      assert.error_matches(function() simulation():run { timeline = timeline } end, text)
+    end
   end)
 end)
