@@ -385,4 +385,6 @@ function Result:html(path)
   return require("aisim.report").write(path, require("aisim.report.compare").page(json.decode(self:json(), "compare")))
 end
 
+M.methods = Result
+
 return M

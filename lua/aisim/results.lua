@@ -359,6 +359,9 @@ function M.is_defined(name)
   return other ~= nil and (STATISTICS[statistic] or statistic == "peak") == true and defined[other] == true
 end
 
+--- Methods and fields of a run, beside the distributions of its report.
+M.methods, M.fields = methods, lazy
+
 --- Result of a run that has ended.
 function M.new(sim, state, reason)
   local run = { sim = sim, status = state == "finished" and "completed" or state, reason = reason }

@@ -201,4 +201,6 @@ function M.search(S, options)
   return M.run(search, experiment.seeds(search.seeds, S.seed), measure)
 end
 
+M.methods = Result
+
 return M

@@ -345,4 +345,6 @@ function M.of_value(value)
   return M.new(plan, rows)
 end
 
+M.methods = Result
+
 return M

@@ -75,6 +75,8 @@ Own metrics: sim:counter, sim:gauge, sim:hist, sim:ratio, sim:series, sim:derive
 (examples/custom_metric.lua)]]
 end
 
+function TOPICS.man() return require("aisim.cli.man").page() end
+
 local function of_scenario(path)
   local S = scenario.load(path)
   local record = scenario.record(S)
@@ -124,7 +126,7 @@ function M.main(args)
   local topic = args.topic
   if not topic then
     terminal.out(parser.help()
-      .. "\nTopics of aisim help: engine, router, hooks, metrics, timing, a verb, a scenario file.")
+      .. "\nTopics of aisim help: engine, router, hooks, metrics, timing, man, a verb, a scenario file.")
     return fault.OK
   end
   if TOPICS[topic] then

@@ -100,8 +100,8 @@ M.VERBS = {
       command:option("--seeds", "Scenarios: how many seeds; from 3 on with 95 % intervals."):argname("N")
       command:option("--metrics", "Metrics to compare (aisim list metrics)."):argname("A,B")
       command:flag("--all", "Every metric.")
-      command:option("--threshold", "Largest change of a metric, 5%, +5% (only increases), -0.02; beyond it the exit "
-        .. "status is 4."):argname("METRIC=LIMIT"):count("*")
+      command:option("--threshold", "Largest change of a metric, 5%, +5% (only increases), -0.02; beyond it "
+        .. "the exit status is 4."):argname("METRIC=LIMIT"):count("*")
       batch_flags(command)
       command:option("--format", "table: for the reader. json: all of it as one line."):choices { "table", "json" }
         :default "table"
@@ -199,8 +199,33 @@ M.VERBS = {
     name = "help", summary = "Explain a topic, or the question and the parameters of a scenario.",
     example = "aisim help router",
     build = function(command)
-      command:argument("topic", "engine, router, hooks, metrics, timing, a verb, or a scenario file."):argname("TOPIC")
-        :args("?")
+      command:argument("topic", "engine, router, hooks, metrics, timing, man, a verb, or a scenario file.")
+        :argname("TOPIC"):args("?")
+    end,
+  },
+  {
+    name = "new", summary = "Write a commented file that runs, to start from.",
+    example = "aisim new router mine",
+    build = function(command)
+      command:argument("kind", "One of scenario, router, metric, timing, session."):argname("KIND")
+      command:argument("name", "Name of the thing and of the file, which must not exist."):argname("NAME")
+    end,
+  },
+  {
+    name = "repl", summary = "Lua with the library loaded; expressions print their value.",
+    example = "aisim repl",
+    build = function() end,
+  },
+  {
+    name = "doctor", summary = "Check the installation; one line each, with the remedy.",
+    example = "aisim doctor",
+    build = function() end,
+  },
+  {
+    name = "completion", summary = "Print the completions for a shell.",
+    example = "aisim completion bash >~/.local/share/bash-completion/completions/aisim",
+    build = function(command)
+      command:argument("shell", "bash, zsh or fish."):argname("SHELL"):choices { "bash", "zsh", "fish" }
     end,
   },
   {
@@ -274,6 +299,33 @@ function M.parse(arguments)
   if not ok then return fault.usage("%s", reword(result, arguments, commands)) end
   if result.version == true then result.verb = "version" end
   return result
+end
+
+--- Completions of a shell: "bash", "zsh", "fish".
+---@param shell string
+---@return string
+function M.completion(shell)
+  local parser = build()
+  return parser[("get_%s_complete"):format(shell)](parser)
+end
+
+--- Flags of a verb as data: { names, argument (nil for a flag), text }.
+---@param verb string
+---@return { names: string[], argument: string?, text: string }[]
+function M.flags(verb)
+  local _, commands = build()
+  local out = {}
+  for _, argument in ipairs(commands[verb]._arguments) do
+    out[#out + 1] = { names = { argument._argname or argument._name }, text = argument._description }
+  end
+  for _, option in ipairs(commands[verb]._options) do
+    if option._name ~= "-h --help" and option._aliases[1] ~= "-h" then
+      local value = option._maxargs > 0 and (option._choices and table.concat(option._choices, "|")
+        or type(option._argname) == "string" and option._argname or nil) or nil
+      out[#out + 1] = { names = option._aliases, argument = value, text = option._description }
+    end
+  end
+  return out
 end
 
 --- Help of the program, or of one verb.
