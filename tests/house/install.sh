@@ -33,7 +33,7 @@ if [ -x "$prefix/bin/aisim" ]; then
     check "version" "$prefix/bin/aisim" version
     for file in man/man1/aisim.1 bash-completion/completions/aisim zsh/site-functions/_aisim \
         fish/vendor_completions.d/aisim.fish; do
-        check "share/$file" grep -q timeline-window "$prefix/share/$file"
+        check "share/$file" grep -q "timeline.*window" "$prefix/share/$file"
     done
     check "a new scenario" env HOME="$prefix" sh -c "cd '$prefix' && bin/aisim new router mine && bin/aisim run mine.lua"
     scenario=$prefix/share/aisim/scenarios/agentx.lua
