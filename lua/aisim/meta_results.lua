@@ -70,6 +70,10 @@ function Run:timeseries(path) end
 ---@param name string
 ---@return boolean
 function Run:is_metric(name) end
+--- Does the run stand still, and how sure is its mean TTFT? short: fewer than 100 requests; unknown: not all were
+--- kept. trend: growth of the backlog as a share of the arrivals; ttft_ms: from the means of ten batches.
+---@return { state: "stable"|"growing"|"short"|"unknown", trend: number?, ttft_ms: aisim.Interval? }
+function Run:verdict() end
 
 -- Readers, writers, plots ---------------------------------------------------------------------------
 

@@ -237,6 +237,7 @@ function lazy.notes(self)
     notes[#notes + 1] = ("no measured data for %s: %.1f %% of the pass time is a roofline guess "
       .. "(engine.fallback_policy = 'deny' refuses)"):format(table.concat(usage.roofline_names, ", "), 100 * share)
   end
+  notes[#notes + 1] = require("aisim.verdict").note(self:verdict())
   return notes
 end
 
@@ -264,6 +265,9 @@ end
 function methods:is_metric(name)
   return self.metrics[name] ~= nil or M.is_defined(name) or M.own_metrics(self)[name] == true
 end
+
+--- Does the run stand still, and how sure is its mean TTFT? (verdict.lua)
+function methods:verdict() return require("aisim.verdict").of(self.sim) end
 
 --- The screen of `aisim run` as text.
 function methods:summary()
