@@ -37,7 +37,8 @@ M.VERBS = {
       run_flags(command)
       command:option("--out", "Write report.json and wall.json into this folder."):argname("DIR")
       command:flag("--overwrite", "Allow a folder that is not empty; only files of a run are replaced.")
-      command:flag("--requests", "With --out: one line per measured request in requests.jsonl.")
+      command:flag("--requests", "With --out: one line per request in requests.jsonl, those of the preparation in "
+        .. "preparation.jsonl.")
       command:option("--series", "With --out: state of every worker, so often in simulated time, in timeseries.csv.")
         :argname("SECONDS")
       command:flag("--timeline", "With --out: trace events for Perfetto in timeline.json.")
@@ -199,7 +200,8 @@ M.VERBS = {
     name = "help", summary = "Explain a topic, or the question and the parameters of a scenario.",
     example = "aisim help router",
     build = function(command)
-      command:argument("topic", "engine, router, hooks, metrics, timing, man, a verb, or a scenario file.")
+      command:argument("topic", "scenario, engine, router, hooks, metrics, timing, api, man, a verb, a class, or a "
+        .. "scenario file.")
         :argname("TOPIC"):args("?")
     end,
   },

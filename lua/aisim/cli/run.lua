@@ -159,6 +159,8 @@ function M.main(args)
     files.write(args.out, {
       ["report.json"] = function(path) run:json(path) end,
       ["requests.jsonl"] = args.requests and function(path) run:jsonl(path) end or nil,
+      ["preparation.jsonl"] = args.requests and (run.metrics.preparation_requests or 0) > 0
+        and function(path) run.sim:jsonl_(path, true) end or nil,
       ["timeseries.csv"] = args.series and function(path) run:timeseries(path) end or nil,
       ["timeline.json"] = args.timeline and function() end or nil, -- its part is complete
       ["wall.json"] = wall_json(wall) .. "\n",
