@@ -118,6 +118,8 @@ function M.main()
     end
   end
   if interactive then terminal.out("") end
+  local signal = terminal.host.interrupted() -- while it waited for a line
+  if signal then return 128 + signal end
   if text then
     terminal.err("input: not complete at the end of the input")
     return fault.USAGE
