@@ -173,7 +173,9 @@ function Sim:derive(options) end
 function Sim:slo(options) end
 ---@param options { percentile_rule?: "linear"|"nearest"|"sketch", duration?: "measurement"|"observation"|"window", from_ms?: aisim.Ms, to_ms?: aisim.Ms, strict_slo?: boolean, percentiles?: number[] }
 function Sim:measure(options) end
----@param options? { until_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean, series_ms?: aisim.Ms, timeline?: string|{ path: string, from_ms?: aisim.Ms, until_ms?: aisim.Ms, every_pass?: integer, max_events?: integer } }
+--- requests: true keeps all (100,000 otherwise), false none, a path streams them into files, some 50 bytes each
+--- in memory.
+---@param options? { until_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean|string|{ path: string, preparation?: string }, series_ms?: aisim.Ms, timeline?: string|{ path: string, from_ms?: aisim.Ms, until_ms?: aisim.Ms, every_pass?: integer, max_events?: integer } }
 ---@return aisim.Run
 function Sim:run(options) end
 ---@param reason? string

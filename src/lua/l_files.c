@@ -1,9 +1,9 @@
-/* l_files.c - the time series and the timeline of a run (spec/report.md §4, §6).
+/* l_files.c - request logs, time series and timeline of a run (spec/report.md §4 to §6).
  *
- * Both are asked for before the run and cost nothing otherwise. The time series is sampled by ticks
+ * All are asked for before the run and cost nothing otherwise. The time series is sampled by ticks
  * of the simulation (class 6: after everything else of their instant), at changes of phase, and at
  * the end; a sample reads and changes nothing. Its text stays in memory, some 100 bytes per worker
- * and sample. The timeline streams to disk. */
+ * and sample. Request logs and timeline stream to disk. */
 #include "lua/l_files.h"
 
 #include "base/alloc.h"
@@ -31,8 +31,18 @@ static aisim_l_files *files_of(aisim_l_sim *s)
     return s->files;
 }
 
+static void discard_logs(aisim_l_metrics *m)
+{
+    aisim_request_log_discard(m->logs.measured);
+    aisim_request_log_discard(m->logs.preparation);
+    m->logs = (aisim_request_logs){0};
+}
+
 void aisim_l_files_discard(aisim_l_sim *s)
 {
+    if (s->metrics != NULL) {
+        discard_logs(s->metrics);
+    }
     if (s->files != NULL) {
         aisim_timeline_discard(s->files->timeline);
         s->files->timeline = NULL;
@@ -185,9 +195,28 @@ void aisim_l_files_start(aisim_l_sim *s)
     aisim_observers_update(aisim_sim_observers(s->sim));
 }
 
+/* A log of the preparation without a record is no file. */
+static void finish_logs(lua_State *L, aisim_l_metrics *m)
+{
+    aisim_error err = {0};
+    aisim_request_logs logs = m->logs;
+    m->logs = (aisim_request_logs){0};
+    aisim_status status =
+        logs.measured != NULL ? aisim_request_log_close(logs.measured, &err) : AISIM_OK;
+    if (status != AISIM_OK || m->preparation_records == 0) {
+        aisim_request_log_discard(logs.preparation);
+    } else if (logs.preparation != NULL) {
+        status = aisim_request_log_close(logs.preparation, &err);
+    }
+    if (status != AISIM_OK) {
+        aisim_l_raise(L, &err);
+    }
+}
+
 void aisim_l_files_finish(lua_State *L, aisim_l_sim *s)
 {
     aisim_l_files *files = s->files;
+    finish_logs(L, s->metrics);
     if (files == NULL || files->timeline == NULL) {
         return;
     }
@@ -215,6 +244,24 @@ static int sim_sample(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
     files_of(s)->every_ns = aisim_l_check_ms(L, 2, "sim:run: series_ms");
+    return 0;
+}
+
+/* core sim:log_(path, preparation): every request as it ends, into files */
+static int sim_log(lua_State *L)
+{
+    aisim_l_sim *s = aisim_l_check_control(L, 1);
+    aisim_l_metrics *m = aisim_l_metrics_of(s);
+    aisim_error err = {0};
+    discard_logs(m);
+    aisim_status status = aisim_request_log_open(luaL_checkstring(L, 2), &m->logs.measured, &err);
+    if (status == AISIM_OK && !lua_isnoneornil(L, 3)) {
+        status = aisim_request_log_open(luaL_checkstring(L, 3), &m->logs.preparation, &err);
+    }
+    if (status != AISIM_OK) {
+        discard_logs(m);
+        return aisim_l_raise(L, &err);
+    }
     return 0;
 }
 
@@ -271,7 +318,8 @@ static int sim_timeline(lua_State *L)
 void aisim_l_files_register(lua_State *L)
 {
     aisim_l_extend(L, "aisim.Sim",
-                   (const luaL_Reg[]){{"sample_", sim_sample},
+                   (const luaL_Reg[]){{"log_", sim_log},
+                                      {"sample_", sim_sample},
                                       {"timeseries_", sim_timeseries},
                                       {"timeline_", sim_timeline},
                                       {NULL, NULL}});

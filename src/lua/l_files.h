@@ -7,10 +7,10 @@
 /** Before the run, behind the recorder: observers of what was asked for. */
 void aisim_l_files_start(aisim_l_sim *s);
 
-/** A run has failed: the timeline is removed. */
+/** A run has failed: what it wrote is removed. */
 void aisim_l_files_discard(aisim_l_sim *s);
 
-/** A run has ended well: the timeline is complete. Raises when it could not be written. */
+/** A run has ended well: its files are complete. Raises when one could not be written. */
 void aisim_l_files_finish(lua_State *L, aisim_l_sim *s);
 
 void aisim_l_files_free(aisim_l_sim *s);

@@ -51,6 +51,8 @@ void aisim_l_metrics_free(aisim_l_sim *s)
     if (m->built) {
         aisim_results_free(&m->results);
     }
+    aisim_request_log_discard(m->logs.measured);
+    aisim_request_log_discard(m->logs.preparation);
     aisim_recorder_free(m->recorder);
     aisim_array_free(&m->declared);
     aisim_array_free(&m->slos);
@@ -62,6 +64,8 @@ void aisim_l_metrics_free(aisim_l_sim *s)
 static void keep_record(void *context, const aisim_record *record)
 {
     aisim_l_metrics *m = context;
+    m->preparation_records += strcmp(record->phase, "profile") != 0;
+    aisim_request_logs_sink(&m->logs, record);
     if (m->records.len < m->max_records) {
         aisim_array_push(&m->records, *record);
     } else {

@@ -55,14 +55,20 @@ end
 --- Where a file is written until it is complete.
 function M.part(dir, name) return ("%s/.%s.part"):format(dir, name) end
 
---- Makes the folder for a file that is written while the run goes on.
+--- Writer of a file that the run has written itself: its part is there and complete. nil: it has not.
+function M.written(dir, name)
+  return lfs.attributes(M.part(dir, name), "mode") and function() end or nil
+end
+
+--- Makes the folder for files that are written while the run goes on; parts of an earlier program are removed.
 ---@param dir string
 ---@return fun() forget   takes the folder back after a failure, if it is new and empty
 function M.prepare(dir)
   local is_new = lfs.attributes(dir, "mode") == nil
   make(dir)
+  for _, name in ipairs(KNOWN) do os.remove(M.part(dir, name)) end
   return function()
-    os.remove(M.part(dir, "timeline.json"))
+    for _, name in ipairs(KNOWN) do os.remove(M.part(dir, name)) end
     if is_new then lfs.rmdir(dir) end
   end
 end

@@ -37,6 +37,13 @@ local function series_ms(args)
   return ms
 end
 
+--- --requests: logs that stream to the parts that files.write renames.
+local function request_logs(args)
+  return args.requests
+    and { path = files.part(args.out, "requests.jsonl"), preparation = files.part(args.out, "preparation.jsonl") }
+    or nil
+end
+
 --- --timeline and its parts, as an option of sim:run. It streams to the part that files.write renames.
 local function timeline(args)
   if not args.timeline then return nil end
@@ -70,6 +77,15 @@ local function check_flags(args)
   series_ms(args)
 end
 
+--- A replay whose preparation failed has measured nothing (traffic: the barrier never opened).
+local function need_preparation(run)
+  local replay = run.agentx
+  if replay.phase ~= "failed" then return end
+  local failed = replay.failure
+  fault.raise(fault.FAILED, "the preparation failed%s; nothing was measured",
+    failed and (" in the %s phase: %s"):format(failed.phase, failed.text) or "")
+end
+
 --- Simulates a job.
 ---@param job aisim.Job
 ---@param args table
@@ -91,7 +107,7 @@ local function simulate(job, args)
     show, wipe = progress.new(job.until_ms, job.expect_runtime_s)
   end
   terminal.host.polling(true)
-  local options = { progress = show, until_ms = job.until_ms, requests = args.requests,
+  local options = { progress = show, until_ms = job.until_ms, requests = request_logs(args),
     series_ms = series_ms(args), timeline = timeline(args) }
   local ok, result = xpcall(function() return sim:run(options) end, fault.handler)
   local ended = clock()
@@ -101,6 +117,7 @@ local function simulate(job, args)
     result.code = ENGINE_CODES[sim.error_code] or result.code
     error(result, 0)
   end
+  need_preparation(result)
   rawset(result, "params", job.values)
   local list = notes()
   table.move(result.notes, 1, #result.notes, #list + 1, list)
@@ -110,15 +127,6 @@ local function simulate(job, args)
     wall_ms = (ended - built) * 1000, setup_ms = (built - started) * 1000,
     events = stats.events, passes = stats.passes,
   }
-end
-
---- A replay whose preparation failed has measured nothing (traffic: the barrier never opened).
-local function need_preparation(run)
-  local replay = run.agentx
-  if replay.phase ~= "failed" then return end
-  local failed = replay.failure
-  fault.raise(fault.FAILED, "the preparation failed%s; nothing was measured",
-    failed and (" in the %s phase: %s"):format(failed.phase, failed.text) or "")
 end
 
 local function wall_json(wall)
@@ -143,13 +151,12 @@ function M.main(args)
   if job.S then scenario.need_setup(job.S) end
   if args.out then files.check(args.out, args.overwrite) end
 
-  local forget = args.timeline and files.prepare(args.out) or function() end
+  local forget = (args.timeline or args.requests) and files.prepare(args.out) or function() end
   local simulated, run, wall = xpcall(simulate, fault.handler, job, args)
   if not simulated then
     forget()
     error(run, 0)
   end
-  need_preparation(run)
   local signal = terminal.host.interrupted()
   terminal.host.quiet()
   local verdicts, all_met = expect.judge(job.expectations, run.metrics, run.is_metric and function(name)
@@ -158,11 +165,10 @@ function M.main(args)
   if args.out then
     files.write(args.out, {
       ["report.json"] = function(path) run:json(path) end,
-      ["requests.jsonl"] = args.requests and function(path) run:jsonl(path) end or nil,
-      ["preparation.jsonl"] = args.requests and (run.metrics.preparation_requests or 0) > 0
-        and function(path) run.sim:jsonl_(path, true) end or nil,
+      ["requests.jsonl"] = args.requests and files.written(args.out, "requests.jsonl") or nil,
+      ["preparation.jsonl"] = args.requests and files.written(args.out, "preparation.jsonl") or nil,
       ["timeseries.csv"] = args.series and function(path) run:timeseries(path) end or nil,
-      ["timeline.json"] = args.timeline and function() end or nil, -- its part is complete
+      ["timeline.json"] = args.timeline and files.written(args.out, "timeline.json") or nil,
       ["wall.json"] = wall_json(wall) .. "\n",
     })
   end

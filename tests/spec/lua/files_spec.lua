@@ -167,3 +167,34 @@ describe("the timeline", function()
     end
   end)
 end)
+
+describe("the request log", function()
+  it("streams into a file, that of the preparation only when there is one", function()
+    local path, preparation = os.tmpname(), os.tmpname()
+    os.remove(preparation)
+    local run = simulation():run { requests = { path = path, preparation = preparation } }
+    local other = os.tmpname()
+    run:jsonl(other)
+    local a <close> = assert(io.open(path))
+    local b <close> = assert(io.open(other))
+    assert.equal(b:read "a", a:read "a")
+    assert.is_nil(io.open(preparation))
+    assert.is_nil(io.open(path .. ".part"))
+  end)
+
+  it("leaves nothing behind a run that fails", function()
+    local path = os.tmpname()
+    os.remove(path)
+    local sim = simulation(function(sim) sim:at(7, function() aisim.fail "no" end) end)
+    assert.is_false(pcall(sim.run, sim, { requests = path, timeline = path .. ".timeline" }))
+    for _, name in ipairs { path, path .. ".part", path .. ".timeline", path .. ".timeline.part" } do
+      assert.is_nil(io.open(name))
+    end
+  end)
+
+  it("says what is wrong with it", function()
+    assert.error_matches(function() simulation():run { requests = 3 } end, "sim:run.requests: true or false expected")
+    assert.error_matches(function() simulation():run { requests = { pth = "x" } } end, "unknown key 'pth'")
+    assert.error_matches(function() simulation():run { requests = "/nowhere/x" } end, "cannot write /nowhere/x")
+  end)
+end)
