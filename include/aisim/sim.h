@@ -16,6 +16,7 @@
 #include "aisim/config.h"
 #include "aisim/content.h"
 #include "aisim/events.h"
+#include "aisim/points.h"
 #include "aisim/request.h"
 #include "aisim/status.h"
 
@@ -59,12 +60,13 @@ typedef struct aisim_pool_config {
     uint32_t workers; /**< >= 1 */
     aisim_rank_config rank;
     struct aisim_timing *timing; /**< owned by the pool on success; shared by its ranks */
+    const aisim_points *points;  /**< scheduler points, copied; NULL = none */
 } aisim_pool_config;
 
 /** Adds a pool; its workers and ranks get the next numbers.
  *  @param out  index of the pool, from 0
  *  @return AISIM_OK, or what aisim_rank_config_check says; AISIM_EEXIST for a second pool of that
- * name. */
+ *  name; AISIM_EINVAL for points that contradict the configuration. */
 aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config, uint32_t *out,
                                 aisim_error *err);
 uint32_t aisim_sim_pools(const aisim_sim *sim);

@@ -92,6 +92,20 @@ local POOL <const> = {
   engine = { "any", required = true, expected = "table of engine options" },
 }
 
+-- Scheduler points: functions that decide instead of the engine (aisim/points.h says when).
+for _, name in ipairs(core.point_names()) do POOL[name] = { "function" } end
+
+local function points_of(options)
+  local points
+  for _, name in ipairs(core.point_names()) do
+    if options[name] then
+      points = points or {}
+      points[name] = options[name]
+    end
+  end
+  return points
+end
+
 --- Adds a pool of workers.
 function M:pool(options)
   options = check.options("pool", options, POOL)
@@ -100,7 +114,7 @@ function M:pool(options)
   end
   local name = options.name or (options.role == "aggregated" and "main" or options.role)
   local engine, functions = require("aisim.timing").split(options.engine)
-  return self:pool_(name, options.role, options.workers, engine, functions)
+  return self:pool_(name, options.role, options.workers, engine, functions, points_of(options))
 end
 
 -- Parts of the contract that the engine does not have yet: refused by name, never ignored.

@@ -218,6 +218,7 @@ static aisim_status fill_kv(const aisim_value *engine, const aisim_config_facts 
     out->kv.block_size = small(kv, "block_size");
     out->kv.prefix_caching = truth(kv, "prefix_caching");
     out->kv.prefix_match_unit = unit == NULL ? 0 : (uint32_t)aisim_value_as_integer(unit);
+    out->kv.eviction = (aisim_eviction_rule)aisim_member(kv, "eviction", "lru|scored");
     out->kv.unkeyed_release =
         (aisim_unkeyed_release)aisim_member(kv, "unkeyed_release", "front|back"); /* R8 */
     out->kv.bytes_per_token = aisim_number_or_auto(kv, "bytes_per_token");

@@ -325,15 +325,15 @@ static int pool_tostring(lua_State *L)
     return 1;
 }
 
-/* core sim:pool_(name, role, workers, engine, timing functions or nil) -> pool */
+/* core sim:pool_(name, role, workers, engine, timing functions or nil, points or nil) -> pool */
 static int sim_pool(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
     aisim_l_pool_info info = {.first_worker = aisim_sim_workers(s->sim),
                               .first_rank = aisim_sim_ranks(s->sim)};
     const char *name = luaL_checkstring(L, 2);
-    lua_settop(L, 6);
-    uint32_t index = aisim_l_engine_add(L, s, name, luaL_checkstring(L, 3), 4, 5, 6, &info);
+    lua_settop(L, 7);
+    uint32_t index = aisim_l_engine_add(L, s, name, luaL_checkstring(L, 3), 4, 5, 6, 7, &info);
     info.name = aisim_strdup(name);
     info.workers = aisim_sim_workers(s->sim) - info.first_worker;
     info.ranks = aisim_sim_ranks(s->sim) - info.first_rank;

@@ -144,6 +144,12 @@ static aisim_status livelock(const aisim_sim *sim, aisim_error *err)
         uint32_t slot = aisim_queue_head(&rank->waiting);
         if (slot != AISIM_NONE) {
             const aisim_request *r = sim_request(sim, slot);
+            if (rank->held_by_admit) {
+                return aisim_fail(err, AISIM_ELIVELOCK,
+                                  "no event can change the state at t=%.3f ms; scheduler point "
+                                  "'admit' keeps request %u waiting on rank %u, where nothing runs",
+                                  t_ms, r->id, i + 1);
+            }
             uint64_t held = aisim_block_pool_active(&rank->pool);
             return aisim_fail(
                 err, AISIM_ELIVELOCK,
@@ -236,7 +242,7 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
         if (stale(sim, &entry)) {
             continue;
         }
-        sim->now_ns = entry.t_ns;
+        sim->now_ns = sim->engine.now_ns = entry.t_ns;
         sim->check.now_ns = entry.t_ns;
         sim->events++;
         handle(sim, &entry);

@@ -4,6 +4,11 @@
 #include "cluster/router.h"
 #include "sim/sim_internal.h"
 
+static void on_failed(void *context, const aisim_error *err)
+{
+    aisim_sim_abort(context, err);
+}
+
 aisim_sim *aisim_sim_new(uint64_t seed)
 {
     aisim_sim *sim = aisim_alloc_zero(1, sizeof *sim);
@@ -11,6 +16,7 @@ aisim_sim *aisim_sim_new(uint64_t seed)
     sim->engine.content = aisim_content_new();
     sim->engine.ended = sim_ended;
     sim->engine.ideal = sim_ideal;
+    sim->engine.failed = on_failed;
     sim->engine.context = sim;
     aisim_requests_init(&sim->engine.requests);
     sim->free_timer = AISIM_NONE;
@@ -42,6 +48,7 @@ void aisim_sim_free(aisim_sim *sim)
             pool->router.free(pool->router.context);
         }
         aisim_timing_free(pool->timing);
+        aisim_free(pool->points);
         aisim_free(pool->name);
         aisim_free(pool->router_name);
         aisim_array_free(&pool->queued);
@@ -103,6 +110,7 @@ static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_con
         aisim_rank *rank = aisim_alloc(1, sizeof *rank);
         aisim_rank_init(rank, &sim->engine, sim->ranks.len, &config->rank);
         aisim_rank_set_index_in_worker(rank, i);
+        aisim_rank_points(rank, sim->pools.data[pool_index].points);
         rank->worker = worker.index;
         worker.ranks[i] = rank;
         aisim_array_push(&sim->ranks, rank);
@@ -111,6 +119,29 @@ static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_con
         sim_tier_attach(sim, rank);
     }
     aisim_array_push(&sim->workers, worker);
+}
+
+/* A point that the configuration never asks, or that it needs and has not. */
+static aisim_status check_points(const aisim_pool_config *config, aisim_error *err)
+{
+    const aisim_points *points = config->points;
+    bool scored = config->rank.kv.eviction == AISIM_EVICTION_SCORED;
+    bool evict = points != NULL && points->evict != NULL;
+    if (scored != evict) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          scored ? "pool '%s': kv_cache.eviction = 'scored' needs the scheduler "
+                                   "point evict"
+                                 : "pool '%s': the scheduler point evict needs kv_cache.eviction = "
+                                   "'scored'",
+                          config->name);
+    }
+    if (points != NULL && points->chunk != NULL && !config->rank.scheduler.chunked_prefill) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "pool '%s': the scheduler point chunk needs scheduler.chunked_prefill = "
+                          "true",
+                          config->name);
+    }
+    return AISIM_OK;
 }
 
 aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config, uint32_t *out,
@@ -131,6 +162,9 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
         return status;
     }
     status = sim_tier_check(sim, &config->rank, err);
+    if (status == AISIM_OK) {
+        status = check_points(config, err);
+    }
     if (status != AISIM_OK) {
         return status;
     }
@@ -143,6 +177,10 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
                      .timing = config->timing,
                      .router = aisim_router_round_robin(),
                      .router_name = aisim_strdup("round_robin")};
+    if (config->points != NULL) {
+        pool.points = aisim_alloc(1, sizeof *pool.points);
+        *pool.points = *config->points;
+    }
     uint32_t index = sim->pools.len;
     aisim_array_push(&sim->pools, pool);
     for (uint32_t i = 0; i < config->workers; i++) {

@@ -13,6 +13,7 @@ typedef struct sim_pool {
     uint32_t first_worker, n_workers;
     uint32_t first_rank, n_ranks;
     struct aisim_timing *timing;
+    aisim_points *points; /* NULL = none */
     aisim_router router;
     char *router_name;
     AISIM_ARRAY(uint32_t) queued;  /* slots that wait for a target, in order of arrival */

@@ -1,0 +1,95 @@
+---@meta aisim
+-- Types of policies for editors (LuaLS): scheduler points, routers, admission, autoscaling. The rest of the
+-- scenario API is in lua/aisim/meta.lua, what is said at its top holds here too.
+-- luacheck: ignore (declarations without bodies: every argument is unused, lines are types)
+error("aisim.meta_policies is read by editors, not by programs")
+
+-- Scheduler points ---------------------------------------------------------------------------------
+
+--- Scheduler points decide instead of the engine (include/aisim/points.h says when each is asked and what it costs);
+--- an answer that breaks an invariant of the pass ends the run, nothing is corrected. rank counts from 1.
+---@class aisim.PoolOptions
+---@field name? string                         default: main, or the role
+---@field role? "aggregated"|"prefill"|"decode"
+---@field workers? integer                     default: parallelism.replicas
+---@field engine table                         keys of aisim help engine
+---@field order? fun(req: aisim.Request): number   place in the waiting queue, smaller first; once per enqueue
+---@field admit? fun(t: number, rank: integer, req: aisim.Request, need_blocks: integer, free_blocks: integer): true|"skip"|"stop"   for the head of the queue; true = no objection, the admission gate decides; skip = look at the next one; stop = nobody else in this pass
+---@field victim? fun(t: number, rank: integer, view: aisim.Victims): integer   place of a running request, when blocks run out
+---@field chunk? fun(t: number, rank: integer, req: aisim.Request, budget: integer, remaining: integer): integer   tokens of a prefill chunk, 0 = nothing in this pass; at most what the rules would give, never more than budget or remaining
+---@field evict? fun(t: number, rank: integer, age_ms: number, depth: integer, reuse: integer): number   what a cached block is worth, the smallest goes first; needs kv_cache.eviction = "scored". A prompt loses its end before its beginning
+
+--- Running requests as columns, in running order; valid during the call.
+---@class aisim.Victims
+---@field n integer
+---@field needs? integer               place of the request that wants blocks; nil: several do
+---@field id integer[]
+---@field priority integer[]
+---@field prompt_tokens integer[]
+---@field output_tokens integer[]
+---@field generated integer[]
+---@field computed integer[]
+---@field blocks integer[]             it owns, shared ones included
+---@field preemptions integer[]
+---@field session integer[]            0 = none
+---@field arrival_ms number[]
+
+-- Routing ------------------------------------------------------------------------------------------
+
+---@alias aisim.Column "worker"|"rank"|"active_requests"|"active_prefill_tokens"|"active_blocks"|"waiting"|"running"|"kv_used"|"kv_total"|"overlap_blocks"|"host_overlap_blocks"|"disk_overlap_blocks"|"usable_overlap_blocks"|"bound"|"telemetry_age_ms"
+
+---@class aisim.RouterOptions
+---@field pool? string|aisim.Pool
+---@field policy? "round_robin"|"random"|"least_requests"|"least_tokens"|"least_kv"|"shortest_queue"|"p2c"|"weighted_random"|"hash"|"hash_bounded"|"prefix"|"kv"|"kv_v1"|"session"|"sibling_group"|"lua"   a built-in, instead of pick; the options below marked C are its own (aisim help router)
+---@field inner? string             C: policy of keys that are not bound (session, sibling_group)
+---@field ties? "lowest"|"random"   C
+---@field weights? number[]         C: one per worker
+---@field key? "session"|"root"|"user"|"prefix"   C
+---@field prefix_blocks? integer    C
+---@field load_factor? number       C
+---@field threshold? number         C
+---@field balance_abs? number       C
+---@field balance_rel? number       C
+---@field overlap_score_credit? number    C
+---@field host_credit? number             C
+---@field disk_credit? number             C
+---@field shared_credit? number           C
+---@field prefill_load_scale? number      C
+---@field active_request_weight? number   C
+---@field overlap_decay? number           C
+---@field temperature? number             C
+---@field overlap_weight? number          C
+---@field track_prefill? boolean          C
+---@field track_output_blocks? boolean    C
+---@field cache_view? "events"|"approximate"|"oracle"   C
+---@field event_delay_ms? aisim.Ms        C
+---@field ttl_ms? aisim.Ms                C
+---@field overload? { active_prefill_tokens?: integer, active_blocks_ratio?: number }   C
+---@field queue? { order?: "fcfs"|"lcfs"|"wspt", threshold?: number, max_batched_tokens?: integer }   C
+---@field affinity? { mode?: "session"|"sibling_group", binding?: "hard"|"soft", soft_factor?: number, ttl_seconds?: number, inner?: string }   C
+---@field name? string              for messages and the stream of weights
+---@field columns? aisim.Column[]   kept up to date; without the list every column is filled when read
+---@field telemetry_period_ms? aisim.Ms
+---@field wrap? aisim.RouterOptions   a built-in and its options that pick may ask: its fourth argument answers an index or nil
+---@field pick? fun(req: aisim.Request, targets: aisim.Targets, now: number, inner?: fun(): integer?): integer?, number[]?
+---@field on_done? fun(req: aisim.Request, target: { worker: integer, rank: integer, id: integer }, status: "completed"|"cancelled"|"rejected", now: number)
+
+--- Candidates in (worker, rank) order: columns targets.waiting[i], views targets[i].waiting.
+---@class aisim.Targets
+---@field n integer
+---@field worker integer[]
+---@field rank integer[]                   inside its worker
+---@field active_requests integer[]        routed there and not ended
+---@field active_prefill_tokens integer[]
+---@field active_blocks integer[]
+---@field waiting integer[]
+---@field running integer[]
+---@field kv_used integer[]
+---@field kv_total integer[]
+---@field overlap_blocks integer[]         computed when declared or read
+---@field host_overlap_blocks integer[]
+---@field disk_overlap_blocks integer[]
+---@field usable_overlap_blocks integer[]
+---@field bound boolean[]
+---@field telemetry_age_ms number[]
+---@field [integer] table<aisim.Column, any>
