@@ -94,11 +94,11 @@ typedef struct aisim_kv_config {
     double bytes_per_token;     /**< of one rank; from the model unless given; 0 = unknown */
     aisim_unkeyed_release unkeyed_release; /**< R8, front */
     aisim_eviction_rule eviction; /**< lru; scored: by the scheduler point evict (aisim/points.h) */
-    aisim_state_mode state_mode;           /**< none */
-    uint32_t state_blocks;         /**< k, blocks of one recurrent state; 0 without state cache */
-    double state_bytes;            /**< per request, 0 without state cache */
-    aisim_align_split align_split; /**< R10, fixed */
-    aisim_checkpoints checkpoints; /**< R11, prompt_boundary */
+    aisim_state_mode state_mode;  /**< none */
+    uint32_t state_blocks;        /**< k, blocks of one recurrent state; 0 without state cache */
+    double state_bytes;           /**< per request, 0 without state cache */
+    aisim_align_split align_split;     /**< R10, fixed */
+    aisim_checkpoints checkpoints;     /**< R11, prompt_boundary */
     aisim_same_pass_hit same_pass_hit; /**< R12, ignore */
 } aisim_kv_config;
 

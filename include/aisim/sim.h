@@ -138,6 +138,14 @@ typedef struct aisim_router {
     /** Place in the queue of the router: smaller first, ties first come. `joins`: compute and
      *  remember it, else tell it again. NULL = first come, first served. */
     double (*queue_key)(void *context, const aisim_request *request, bool joins);
+    /** Cost of each target, smaller = better; NaN = the policy would not take it. Books nothing.
+     *  NULL = the policy has no cost. @return false: err is filled */
+    bool (*cost)(void *context, aisim_sim *sim, const aisim_request *request,
+                 const aisim_targets *targets, double *costs, aisim_error *err);
+    /** Rank to which the affinity of the request is bound, AISIM_NONE = not. NULL = no affinity. */
+    uint32_t (*bound)(void *context, const aisim_request *request);
+    int64_t delay_ns; /**< an arrival is decided about so much later, with the figures of then */
+    bool regret;      /**< measure chosen and best residency of each decision, O(targets) */
 } aisim_router;
 
 /** Where a request comes from, for affinity. AISIM_NO_SESSION = none. */
@@ -165,9 +173,10 @@ uint64_t aisim_sim_overlap_blocks(const aisim_sim *sim, const aisim_request *req
 void aisim_sim_track_load(aisim_sim *sim);
 
 /** Admission (spec/lua-api.md §7): called once per arrival before routing.
+ *  @param delay_ns  0; may be set to hold the request back for so long, >= 0
  *  @return true = go on; false = rejected at the admission. */
 typedef bool (*aisim_admission_fn)(void *context, aisim_sim *sim, const aisim_request *request,
-                                   aisim_error *err);
+                                   int64_t *delay_ns, aisim_error *err);
 void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context);
 
 /* ---- requests -------------------------------------------------------------------------------- */

@@ -126,8 +126,8 @@ function Sim:sessions(options) end
 function Sim:submit(options) end
 ---@param options fun(req: aisim.Request, targets: aisim.Targets, now: number): integer?, number[]?|aisim.RouterOptions
 function Sim:router(options) end
----@param fn fun(req: aisim.Request, targets: aisim.Targets, now: number): boolean, string?
-function Sim:admission(fn) end
+---@param policy aisim.Admit|aisim.AdmissionPolicy
+function Sim:admission(policy) end
 ---@param name aisim.HookName
 ---@param fn function
 ---@param options? aisim.HookOptions

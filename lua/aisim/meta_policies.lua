@@ -71,8 +71,51 @@ error("aisim.meta_policies is read by editors, not by programs")
 ---@field columns? aisim.Column[]   kept up to date; without the list every column is filled when read
 ---@field telemetry_period_ms? aisim.Ms
 ---@field wrap? aisim.RouterOptions   a built-in and its options that pick may ask: its fourth argument answers an index or nil
+---@field filter? aisim.Filter|aisim.Filter[]   out[i] = false drops candidate i; in order
+---@field score? aisim.Score|aisim.CScore|(aisim.Score|aisim.CScore)[]   costs, summed; without pick the smallest is chosen, of equal ones the first
 ---@field pick? fun(req: aisim.Request, targets: aisim.Targets, now: number, inner?: fun(): integer?): integer?, number[]?
----@field on_done? fun(req: aisim.Request, target: { worker: integer, rank: integer, id: integer }, status: "completed"|"cancelled"|"rejected", now: number)
+---@field affinity? { mode?: "session"|"sibling_group", ttl_seconds?: number }   keeps the column bound (inside wrap, if there is one)
+---@field delay_ms? aisim.Ms        an arrival is decided about so much later, with the figures of then; also of a built-in
+---@field regret? boolean           records residency on the chosen and on the best target of each decision; also of a built-in
+---@field init? fun(pool: aisim.Pool, cfg: table)   at once; cfg is the table given to sim:router
+---@field on_dispatch? fun(req: aisim.Request, target: aisim.Target, now: number)
+---@field on_first_token? fun(req: aisim.Request, target: aisim.Target, now: number)
+---@field on_done? fun(req: aisim.Request, target: aisim.Target, status: "completed"|"cancelled"|"rejected", now: number)
+---@field on_kv_stored? fun(target: aisim.Target, blocks: integer, tier: "device", now: number)   at the pass end that made them visible
+---@field on_kv_removed? fun(target: aisim.Target, blocks: integer, tier: "device", now: number)
+---@field on_worker_up? fun(target: aisim.Target)      once per rank
+---@field on_worker_drain? fun(target: aisim.Target)
+---@field on_worker_down? fun(target: aisim.Target)
+---@field tick_ms? aisim.Ms         period of on_tick
+---@field on_tick? fun(now: number)
+
+---@class aisim.Target
+---@field worker integer
+---@field rank integer   inside its worker
+---@field id integer     over the whole simulation
+
+---@alias aisim.Filter fun(req: aisim.Request, targets: aisim.Targets, out: boolean[])
+---@alias aisim.Score fun(req: aisim.Request, targets: aisim.Targets, out: number[])   out[i] is 0 before
+
+--- Cost of a built-in (least_requests, least_tokens, least_kv, kv, kv_v1; options as in RouterOptions) times weight.
+---@class aisim.CScore
+---@field policy string
+---@field weight? number
+
+-- Admission ----------------------------------------------------------------------------------------
+
+---@alias aisim.Admit fun(req: aisim.Request, targets: aisim.Targets, now: number): boolean|number, string?   true; false and a reason; ms to hold the request back
+
+--- A built-in: sim:admission(policy), or policy:make(sim) inside a function of one's own.
+---@class aisim.AdmissionPolicy
+---@field type string
+---@field make fun(self: aisim.AdmissionPolicy, sim: aisim.Sim): aisim.Admit   with a state of its own
+
+---@class aisim.admission
+---@field always fun(): aisim.AdmissionPolicy
+---@field token_bucket fun(options: { rate: number|string, burst: number, unit?: "requests"|"tokens", when_empty?: "reject"|"delay" }): aisim.AdmissionPolicy   rate per second
+---@field max_outstanding fun(options: { limit: integer }): aisim.AdmissionPolicy   let in and not ended
+---@field shed_by_priority fun(options: { limits: table<integer, integer> }): aisim.AdmissionPolicy   { [1] = 40, [2] = 20 }: with 20 outstanding priorities from 2 on are turned away, with 40 from 1 on
 
 --- Candidates in (worker, rank) order: columns targets.waiting[i], views targets[i].waiting.
 ---@class aisim.Targets
@@ -81,7 +124,7 @@ error("aisim.meta_policies is read by editors, not by programs")
 ---@field rank integer[]                   inside its worker
 ---@field active_requests integer[]        routed there and not ended
 ---@field active_prefill_tokens integer[]
----@field active_blocks integer[]
+---@field active_blocks integer[]          distinct prompt blocks of requests routed there and not ended
 ---@field waiting integer[]
 ---@field running integer[]
 ---@field kv_used integer[]
@@ -90,6 +133,7 @@ error("aisim.meta_policies is read by editors, not by programs")
 ---@field host_overlap_blocks integer[]
 ---@field disk_overlap_blocks integer[]
 ---@field usable_overlap_blocks integer[]
----@field bound boolean[]
+---@field bound boolean[]                  the affinity key of the request is bound there
+---@field cost number[]                    with score: the sums, for pick
 ---@field telemetry_age_ms number[]
 ---@field [integer] table<aisim.Column, any>

@@ -350,6 +350,14 @@ static int sim_pool_number(lua_State *L)
     return 1;
 }
 
+/* core sim:pool_handle_(number) -> pool */
+static int sim_pool_handle(lua_State *L)
+{
+    aisim_l_sim *s = aisim_l_check_sim(L, 1);
+    push_handle(L, s, AISIM_L_POOL, (uint32_t)luaL_checkinteger(L, 2) - 1);
+    return 1;
+}
+
 /* core sim:pools_() -> list of {line=, timing=, workers=, gpus=}: what the screen says */
 static int sim_pools(lua_State *L)
 {
@@ -431,6 +439,7 @@ void aisim_l_pool_register(lua_State *L)
     aisim_l_extend(L, "aisim.Sim",
                    (const luaL_Reg[]){{"pool_", sim_pool},
                                       {"pool_number_", sim_pool_number},
+                                      {"pool_handle_", sim_pool_handle},
                                       {"ranks_", sim_ranks},
                                       {"pools_", sim_pools},
                                       {"configuration_", sim_configuration},

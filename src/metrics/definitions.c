@@ -115,6 +115,11 @@ static const aisim_definition definitions[] = {
     {"offload.deferred_lookups", "", "a needed block was on its way, the request slept"},
     {"offload.fence_ms", "ms", "by which copies delayed passes"},
     {"plays", "", "plays by outcome: total, completed, incomplete"},
+    /* decisions about the cohort; absent unless a router has regret = true */
+    {"routing.decisions", "", "requests whose decision was measured (router.regret)"},
+    {"routing.overlap_chosen_blocks", "blocks", "leading prompt blocks there on the chosen target"},
+    {"routing.overlap_best_blocks", "blocks", "the same on the eligible target that had most"},
+    {"routing.regret_blocks", "blocks", "overlap_best_blocks - overlap_chosen_blocks; not reuse"},
     /* per request, distributions over the cohort */
     {"ttft_ms", "ms", "time to first token: f - a"},
     {"ttst_ms", "ms", "time to second token: second token - f"},
@@ -152,6 +157,8 @@ static const aisim_definition definitions[] = {
     {"host_reused_tokens", "tokens", "part of first_admission_reused_tokens from the host tier"},
     {"ideal_reused_tokens", "tokens", "what an infinite cache would have given the request"},
     {"admissions", "", "admissions over all pools"},
+    {"overlap_chosen_blocks", "blocks", "router.regret: prompt blocks there on the chosen target"},
+    {"overlap_best_blocks", "blocks", "router.regret: the same on the best eligible target"},
 };
 
 const aisim_definition *aisim_definition_at(uint32_t index)

@@ -105,6 +105,7 @@ void aisim_recorder_free(aisim_recorder *recorder)
     aisim_levels_free(&recorder->levels);
     aisim_custom_free(recorder->custom);
     aisim_array_free(&recorder->completions);
+    aisim_array_free(&recorder->overlaps);
     aisim_array_free(&recorder->lane_start_ns);
     aisim_array_free(&recorder->classes);
     aisim_array_free(&recorder->workers);

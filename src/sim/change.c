@@ -145,9 +145,7 @@ static void stop(aisim_sim *sim, uint32_t index)
     sim_worker_state(sim, index, AISIM_WORKER_STOPPED);
     for (uint32_t i = 0; i < moved.len; i++) {
         aisim_request *r = sim_request(sim, moved.data[i]);
-        sim->loads.data[r->rank].active_requests--;
-        sim_uncount_prefill(sim, moved.data[i]);
-        sim->workers.data[index].requests--;
+        sim_unbook(sim, moved.data[i]);
         if (r->computed > r->computed_high) {
             r->computed_high = r->computed;
         }

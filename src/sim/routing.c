@@ -13,6 +13,7 @@
 #include "base/rng.h"
 #include "cluster/route.h"
 #include "cluster/router.h"
+#include "sim/sim_internal.h"
 
 typedef struct builtin {
     aisim_route *route;
@@ -23,7 +24,7 @@ typedef struct builtin {
     bool output_blocks;
     bool advises;
     uint64_t timer; /* of samples, 0 = none */
-    AISIM_ARRAY(aisim_route_extent) path;
+    sim_path path;
     AISIM_ARRAY(aisim_handle) live; /* by slot, with output_blocks: who is booked */
     AISIM_ARRAY(double) keys;       /* by slot: place in the router queue */
     const aisim_request *request;   /* that is being decided */
@@ -32,29 +33,6 @@ typedef struct builtin {
 
 /* ---- what routing asks of a request ------------------------------------------------------------
  */
-
-/* Runs on the path, from the root on. */
-static void read_path(builtin *b, const aisim_request *request)
-{
-    const aisim_content *content = aisim_sim_content(b->sim);
-    uint32_t end = request->prompt_tokens / b->block_size;
-    uint32_t run = request->lease.run;
-    b->path.len = 0;
-    while (end > 0) {
-        uint32_t first = aisim_content_start(content, run) / b->block_size;
-        if (first < end) { /* block i is of the run that holds token (i + 1) * block_size - 1 */
-            aisim_route_extent extent = {run, first, end - first};
-            aisim_array_push(&b->path, extent);
-            end = first;
-        }
-        run = aisim_content_parent(content, run);
-    }
-    for (uint32_t i = 0, j = b->path.len; i + 1 < j; i++) {
-        aisim_route_extent swapped = b->path.data[i];
-        b->path.data[i] = b->path.data[--j];
-        b->path.data[j] = swapped;
-    }
-}
 
 static const char *write_number(char out[12], uint32_t number)
 {
@@ -80,7 +58,7 @@ static void read_keys(builtin *b, const aisim_request *request, aisim_route_requ
 
 static aisim_route_request describe(builtin *b, const aisim_request *request)
 {
-    read_path(b, request);
+    sim_prompt_path(aisim_sim_content(b->sim), request, b->block_size, &b->path);
     b->request = request;
     aisim_route_request out = {.slot = aisim_sim_handle(b->sim, request).index,
                                .tokens = request->prompt_tokens,
@@ -150,19 +128,25 @@ static void count_output(const builtin *b)
     }
 }
 
+/* Before a decision: what the engine and the requests tell. */
+static void look_around(const builtin *b)
+{
+    if (aisim_route_wants_telemetry(b->route)) {
+        aisim_route_clock(b->route, aisim_sim_now(b->sim));
+        report_engine(b);
+    }
+    if (b->output_blocks) {
+        count_output(b);
+    }
+}
+
 static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request,
                      const aisim_targets *targets, int64_t *overlap, aisim_error *err)
 {
     builtin *b = context;
     aisim_route_request asked = describe(b, request);
     aisim_route_decision decision;
-    if (aisim_route_wants_telemetry(b->route)) {
-        aisim_route_clock(b->route, aisim_sim_now(sim));
-        report_engine(b);
-    }
-    if (b->output_blocks) {
-        count_output(b);
-    }
+    look_around(b);
     if (aisim_route_decide(b->route, aisim_sim_now(sim), &asked, &decision, err) != AISIM_OK ||
         decision.target == AISIM_NONE) {
         return AISIM_NONE;
@@ -177,6 +161,33 @@ static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request
         }
     }
     return AISIM_NONE; /* not reached: the states of the workers are told */
+}
+
+static bool cost(void *context, aisim_sim *sim, const aisim_request *request,
+                 const aisim_targets *targets, double *costs, aisim_error *err)
+{
+    builtin *b = context;
+    aisim_route_request asked = describe(b, request);
+    aisim_route_decision decision;
+    look_around(b);
+    if (aisim_route_decide(b->route, aisim_sim_now(sim), &asked, &decision, err) != AISIM_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < targets->n; i++) {
+        costs[i] = decision.cost[targets->ranks[i] - b->first_rank];
+    }
+    if (decision.target != AISIM_NONE) {
+        aisim_route_refuse(b->route, asked.slot);
+    }
+    return true;
+}
+
+static uint32_t bound(void *context, const aisim_request *request)
+{
+    builtin *b = context;
+    aisim_route_request asked = describe(b, request);
+    uint32_t target = aisim_route_bound(b->route, aisim_sim_now(b->sim), &asked);
+    return target == AISIM_NONE ? AISIM_NONE : b->first_rank + target;
 }
 
 static void on_dispatch(void *context, const aisim_request *request, uint32_t rank)
@@ -343,6 +354,8 @@ aisim_status aisim_router_new(aisim_sim *sim, uint32_t pool, const aisim_route_o
                           .on_dispatch = on_dispatch,
                           .on_lost = on_done,
                           .on_worker = on_worker};
+    out->cost = aisim_route_has_cost(options->policy) ? cost : NULL;
+    out->bound = options->affinity != AISIM_AFFINITY_NONE ? bound : NULL;
     if (aisim_route_wants_prefill(b->route)) {
         out->on_first_token = on_first_token;
     }

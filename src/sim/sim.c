@@ -61,8 +61,12 @@ void aisim_sim_free(aisim_sim *sim)
     aisim_array_free(&sim->workers);
     aisim_array_free(&sim->ranks);
     aisim_array_free(&sim->rank_workers);
+    for (uint32_t i = 0; i < sim->loads.len; i++) {
+        aisim_span_set_deinit(&sim->loads.data[i].blocks);
+    }
     aisim_array_free(&sim->loads);
-    aisim_array_free(&sim->uncached);
+    aisim_array_free(&sim->booked);
+    aisim_array_free(&sim->path);
     aisim_array_free(&sim->clients);
     aisim_array_free(&sim->timers);
     aisim_array_free(&sim->classes);
@@ -115,7 +119,7 @@ static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_con
         worker.ranks[i] = rank;
         aisim_array_push(&sim->ranks, rank);
         aisim_array_push(&sim->rank_workers, worker.index);
-        aisim_array_push(&sim->loads, (sim_load){0, 0, 0});
+        aisim_array_push(&sim->loads, (sim_load){0});
         sim_tier_attach(sim, rank);
     }
     aisim_array_push(&sim->workers, worker);
@@ -237,7 +241,7 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
         .passes = rank->pass,
         .active_requests = load->active_requests,
         .active_prefill_tokens = load->active_prefill_tokens,
-        .active_blocks = load->active_blocks};
+        .active_blocks = load->blocks.blocks + load->private_blocks};
 }
 
 aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *err)

@@ -4,6 +4,7 @@
 
 #include "aisim/sim.h"
 #include "base/check.h"
+#include "cluster/span.h"
 #include "cluster/worker.h"
 #include "sim/heap.h"
 
@@ -38,9 +39,19 @@ typedef struct sim_change {
     int32_t value; /* worker command or priority */
 } sim_change;
 
+typedef AISIM_ARRAY(aisim_route_extent) sim_path;
+
+/* Of a rank, see books.c. Blocks: references of shared ones, and how many are private. */
 typedef struct sim_load {
-    uint64_t active_requests, active_prefill_tokens, active_blocks;
+    uint64_t active_requests, active_prefill_tokens, private_blocks;
+    aisim_span_set blocks;
 } sim_load;
+
+/* What a request counts for, by slot. */
+typedef struct sim_booked {
+    uint32_t uncached; /* prompt tokens in active_prefill_tokens */
+    bool counted;      /* its blocks are in the load of its rank */
+} sim_booked;
 
 /* A pool of host blocks; its transfers are watched by one entry of the heap at a time. */
 typedef struct sim_tier {
@@ -61,7 +72,8 @@ struct aisim_sim {
     AISIM_ARRAY(sim_load) loads;        /* of each rank */
     AISIM_ARRAY(sim_tier) tiers;        /* host memory */
     AISIM_ARRAY(uint32_t) rank_tiers;   /* of each rank, AISIM_NONE = no host tier */
-    AISIM_ARRAY(uint32_t) uncached; /* of each slot, with track_load: prompt tokens still counted */
+    AISIM_ARRAY(sim_booked) booked;     /* with track_load */
+    sim_path path;                      /* scratch */
     AISIM_ARRAY(aisim_client) clients;
     AISIM_ARRAY(sim_timer) timers;
     uint32_t free_timer;
@@ -92,8 +104,15 @@ static inline sim_pool *sim_pool_of(aisim_sim *sim, const aisim_request *r)
     return &sim->pools.data[pool];
 }
 
-/** Its prompt is computed, it ends or it moves: the tokens are no load any more (spec/routing.md
- * §1). */
+/** Runs on the path of a prompt, from the root on: each with its full blocks. O(runs). */
+void sim_prompt_path(const aisim_content *content, const aisim_request *r, uint32_t block_size,
+                     sim_path *path);
+/** The request counts for the rank from now on. @param overlap  blocks its policy counted on, -1 =
+ *  to be looked up */
+void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap);
+/** It ends or leaves its rank. */
+void sim_unbook(aisim_sim *sim, uint32_t slot);
+/** Its prompt is computed: the tokens are no load any more (spec/routing.md §1). */
 void sim_uncount_prefill(aisim_sim *sim, uint32_t slot);
 /** Host tier for the rank just added to the list, private or shared (tiers.c). */
 void sim_tier_attach(aisim_sim *sim, aisim_rank *rank);

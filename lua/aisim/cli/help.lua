@@ -60,6 +60,17 @@ returns the index of a target, nil (the request waits at the router), or nil and
 draw from. targets.n is the number of candidates; each column below is an array targets.COLUMN[i].
 Columns named in `columns` are kept up to date; overlaps are computed only if declared or read.
 
+  filter      function(req, targets, out), or a list of them: out[i] = false drops candidate i
+  score       function(req, targets, out), or { policy =, weight = }, or a list of both: costs are
+              summed, the smallest is chosen; with pick they are targets.cost[i]
+  wrap        a built-in and its options; pick gets a fourth argument that asks it
+  affinity    as in YAML: keeps the column `bound`
+  delay_ms    an arrival is decided about so much later
+  regret      true records residency on the chosen and on the best target of each decision
+  init(pool, cfg)  on_dispatch, on_first_token(req, target, now)  on_done(req, target, status, now)
+  on_kv_stored, on_kv_removed(target, blocks, tier, now)  on_worker_up, on_worker_drain,
+  on_worker_down(target)  on_tick(now) every tick_ms
+
 ]] .. table.concat(table_of.wrap(table.concat(columns, ", "), 96), "\n") .. "\n\nExample: examples/custom_router.lua"
 end
 
