@@ -98,6 +98,29 @@ typedef struct aisim_rank_view {
 } aisim_rank_view;
 void aisim_sim_rank(const aisim_sim *sim, uint32_t rank, aisim_rank_view *out);
 
+/** What a pool consists of. Numbers of workers and ranks are global, ascending; workers that were
+ *  removed keep theirs. */
+typedef struct aisim_pool_view {
+    uint32_t n_workers, n_ranks;
+    const uint32_t *workers, *ranks; /**< valid until workers are added */
+    uint32_t ready, starting, draining;
+    uint32_t queued;    /**< requests that wait at its router */
+    int64_t startup_ns; /**< of its configuration */
+} aisim_pool_view;
+void aisim_sim_pool(const aisim_sim *sim, uint32_t pool, aisim_pool_view *out); /**< O(workers) */
+
+/** Adds n workers; acts after the current event. Each is starting, and ready startup_ns later; they
+ *  get the next numbers. */
+void aisim_sim_pool_grow(aisim_sim *sim, uint32_t pool, uint32_t n, int64_t startup_ns);
+/** Removes n workers, or as many as are starting or ready; acts after the current event. Those that
+ *  start go first, then ready ones, the newest first. A removed worker is stopped; with drain it
+ *  finishes what it has before (draining, drained, stopped), else its requests go back to the
+ *  router. */
+void aisim_sim_pool_shrink(aisim_sim *sim, uint32_t pool, uint32_t n, bool drain);
+/** Tells of a worker that was added, before its first change of state. One listener. */
+typedef void (*aisim_grown_fn)(void *context, aisim_sim *sim, uint32_t pool, uint32_t worker);
+void aisim_sim_on_grown(aisim_sim *sim, aisim_grown_fn fn, void *context);
+
 typedef enum { AISIM_WORKER_DRAIN, AISIM_WORKER_STOP, AISIM_WORKER_RESUME } aisim_worker_command;
 /** Asks for a change of a worker's state; acts after the current event (spec/lua-api.md §6). */
 void aisim_sim_worker(aisim_sim *sim, uint32_t worker, aisim_worker_command command);
@@ -157,9 +180,6 @@ typedef struct aisim_lineage {
 } aisim_lineage;
 /** Asks the client of the request; without one its session is a root of its own. */
 void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out);
-
-/** First global rank of a pool, and how many it has. */
-void aisim_sim_pool_ranks(const aisim_sim *sim, uint32_t pool, uint32_t *first, uint32_t *n);
 
 /** Sets the policy of a pool; default is round_robin over targets. */
 void aisim_sim_router(aisim_sim *sim, uint32_t pool, const aisim_router *router);

@@ -126,6 +126,9 @@ function Sim:sessions(options) end
 function Sim:submit(options) end
 ---@param options fun(req: aisim.Request, targets: aisim.Targets, now: number): integer?, number[]?|aisim.RouterOptions
 function Sim:router(options) end
+---@param options aisim.AutoscaleOptions
+---@return aisim.Timer
+function Sim:autoscale(options) end
 ---@param policy aisim.Admit|aisim.AdmissionPolicy
 function Sim:admission(policy) end
 ---@param name aisim.HookName
@@ -200,7 +203,13 @@ function Sim:autoscale(options) end
 ---@field kv_cached integer
 ---@field kv_total integer
 ---@field host_used integer
----@field worker fun(self: aisim.Pool, i: integer): aisim.Worker   i: inside the pool
+---@field worker fun(self: aisim.Pool, i: integer): aisim.Worker   i: inside the pool; removed workers keep theirs
+---@field add fun(self: aisim.Pool, n: integer, startup_ms?: aisim.Ms)   after the current event: starting, then ready
+---@field remove fun(self: aisim.Pool, n: integer, drain?: boolean)   after the current event; those that start first, then the newest
+---@field ready integer       workers
+---@field starting integer
+---@field draining integer
+---@field queued integer      requests at its router
 ---@field add fun(self: aisim.Pool, n?: number)   Known, not modelled.
 ---@field remove fun(self: aisim.Pool, n?: number)   Known, not modelled.
 

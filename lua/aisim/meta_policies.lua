@@ -102,6 +102,42 @@ error("aisim.meta_policies is read by editors, not by programs")
 ---@field policy string
 ---@field weight? number
 
+-- Autoscaling --------------------------------------------------------------------------------------
+
+--- Every every_ms decide says how many workers there shall be, ready or starting; min and max bound it, the difference
+--- is added or removed.
+---@class aisim.AutoscaleOptions
+---@field pool? string|aisim.Pool
+---@field every_ms aisim.Ms           first so long after the call
+---@field min? integer                default 1
+---@field max integer
+---@field decide aisim.Scaler|fun(view: aisim.ScaleView, now: number): integer
+---@field start_delay_ms? aisim.Ms    until a new worker is ready; default: startup_seconds of the engine
+---@field drain? boolean              default true: a removed worker finishes what it has
+
+--- Sums over the workers that serve, ready or draining; kv figures over ready ones.
+---@class aisim.ScaleView
+---@field workers integer            ready + starting
+---@field ready integer
+---@field starting integer
+---@field draining integer
+---@field queued integer             requests at the router
+---@field waiting integer
+---@field running integer
+---@field active_requests integer
+---@field kv_used integer            blocks
+---@field kv_total integer
+---@field kv_usage number            0 .. 1
+
+--- A built-in decision: give it to sim:autoscale, or call what make() returns.
+---@class aisim.Scaler
+---@field type string
+---@field make fun(self: aisim.Scaler): fun(view: aisim.ScaleView, now: number): integer   with a state of its own
+
+---@class aisim.scaler
+---@field target_utilisation fun(options: { target: number, tolerance?: number, down_after_ms?: aisim.Ms }): aisim.Scaler   ceil(ready * kv_usage / target); tolerance 0.1
+---@field queue_depth fun(options: { per_worker: number, down_after_ms?: aisim.Ms }): aisim.Scaler   ceil(requests in progress or waiting / per_worker)
+
 -- Admission ----------------------------------------------------------------------------------------
 
 ---@alias aisim.Admit fun(req: aisim.Request, targets: aisim.Targets, now: number): boolean|number, string?   true; false and a reason; ms to hold the request back

@@ -120,14 +120,32 @@ function M:pool(options)
 end
 
 -- Parts of the contract that the engine does not have yet: refused by name, never ignored.
-for _, name in ipairs { "handoff", "cluster", "autoscale" } do
+for _, name in ipairs { "handoff", "cluster" } do
   M[name] = function() check.fail("sim:%s: known, not modelled", name) end
 end
 
 local Pool = core.methods["aisim.Pool"]
-for _, name in ipairs { "add", "remove" } do
-  Pool[name] = function() check.fail("pool:%s: known, not modelled", name) end
+local COUNT <const> = { "integer", min = 0, max = 1000000 }
+local STARTUP <const> = { "ms", min = 0, finite = true }
+
+--- Adds n workers after the current event: starting, then ready after startup_ms (default: startup_seconds).
+function Pool:add(n, startup_ms)
+  n = check.value("pool:add: workers", n, COUNT)
+  if startup_ms ~= nil then startup_ms = check.value("pool:add: startup_ms", startup_ms, STARTUP) end
+  self:add_(n, startup_ms)
 end
+
+--- Removes n workers after the current event: those that start first, then the newest; drained before they stop
+-- unless drain is false.
+function Pool:remove(n, drain)
+  n = check.value("pool:remove: workers", n, COUNT)
+  local there = self.ready + self.starting
+  if n > there then check.fail("pool:remove: %d workers: pool '%s' has %d that could go", n, self.name, there) end
+  self:remove_(n, drain == nil or check.value("pool:remove: drain", drain, { "boolean" }))
+end
+
+--- Adjusts the number of workers of a pool every so often.
+function M:autoscale(options) return require("aisim.scaler").autoscale(self, options) end
 
 --- Sets the routing policy of a pool: a function, a table with pick, filter or score, or the name of a built-in and
 -- its options.

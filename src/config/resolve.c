@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/check.h"
 #include "config/resolve_parts.h"
 #include "config/schema.h"
@@ -274,6 +275,7 @@ static aisim_status fill(const aisim_value *engine, const aisim_config_facts *fa
 {
     aisim_rank_config_default(out);
     out->group_ranks = small(engine, "parallelism.attention_data");
+    out->startup_ns = aisim_ns_from_s(aisim_number_or_auto(engine, "startup_seconds"));
     fill_scheduler(engine, facts, &out->scheduler);
     aisim_status status = fill_kv(engine, facts, out, capacity, err);
     if (status == AISIM_OK) {

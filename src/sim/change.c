@@ -22,6 +22,16 @@ void aisim_sim_worker(aisim_sim *sim, uint32_t worker, aisim_worker_command comm
     ask(sim, (sim_change){.kind = CHANGE_WORKER, .worker = worker, .value = (int32_t)command});
 }
 
+void aisim_sim_pool_grow(aisim_sim *sim, uint32_t pool, uint32_t n, int64_t startup_ns)
+{
+    ask(sim, (sim_change){.kind = CHANGE_GROW, .worker = pool, .n = n, .ns = startup_ns});
+}
+
+void aisim_sim_pool_shrink(aisim_sim *sim, uint32_t pool, uint32_t n, bool drain)
+{
+    ask(sim, (sim_change){.kind = CHANGE_SHRINK, .worker = pool, .n = n, .value = drain});
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static void unqueue_at_router(aisim_sim *sim, uint32_t slot)
@@ -104,12 +114,15 @@ void sim_check_drained(aisim_sim *sim, uint32_t index)
     const aisim_worker *worker = &sim->workers.data[index];
     if (worker->state == AISIM_WORKER_DRAINING && worker->requests == 0) {
         sim_worker_state(sim, index, AISIM_WORKER_DRAINED);
+        if (sim->workers.data[index].removed) {
+            sim_stop_worker(sim, index);
+        }
     }
 }
 
 /* A stopped worker loses the pass in flight, its blocks and its cache; its requests go back to the
  * router with the tokens they have, first those that ran. */
-static void stop(aisim_sim *sim, uint32_t index)
+void sim_stop_worker(aisim_sim *sim, uint32_t index)
 {
     aisim_worker *worker = &sim->workers.data[index];
     worker->in_flight = false;
@@ -171,8 +184,9 @@ static void command(aisim_sim *sim, uint32_t index, aisim_worker_command what)
         sim_worker_state(sim, index, AISIM_WORKER_DRAINING);
         sim_check_drained(sim, index);
     } else if (what == AISIM_WORKER_STOP && state != AISIM_WORKER_STOPPED) {
-        stop(sim, index);
+        sim_stop_worker(sim, index);
     } else if (what == AISIM_WORKER_RESUME && state != AISIM_WORKER_READY) {
+        sim->workers.data[index].removed = false;
         sim_worker_state(sim, index, AISIM_WORKER_READY);
     }
 }
@@ -185,6 +199,10 @@ void sim_apply_changes(aisim_sim *sim)
             cancel(sim, change.handle);
         } else if (change.kind == CHANGE_PRIORITY) {
             set_priority(sim, change.handle, change.value);
+        } else if (change.kind == CHANGE_GROW) {
+            sim_grow(sim, change.worker, change.n, change.ns);
+        } else if (change.kind == CHANGE_SHRINK) {
+            sim_shrink(sim, change.worker, change.n, change.value != 0);
         } else {
             command(sim, change.worker, (aisim_worker_command)change.value);
         }

@@ -200,6 +200,9 @@ static bool stale(aisim_sim *sim, const aisim_entry *entry)
         return sim->tiers.data[entry->a].due_ns != entry->t_ns;
     }
     const aisim_worker *worker = &sim->workers.data[entry->a];
+    if (entry->kind == AISIM_ENTRY_STARTED) {
+        return worker->state != AISIM_WORKER_STARTING;
+    }
     return entry->kind == AISIM_ENTRY_PASS_END &&
            (!worker->in_flight || worker->serial != entry->b);
 }
@@ -221,6 +224,9 @@ static void handle(aisim_sim *sim, const aisim_entry *entry)
         break;
     case AISIM_ENTRY_TRANSFER:
         sim_transfer(sim, entry->a);
+        break;
+    case AISIM_ENTRY_STARTED:
+        sim_started(sim, entry->a);
         break;
     }
     if (sim->changes.len > 0 || sim->retry_routers) {

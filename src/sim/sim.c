@@ -51,6 +51,8 @@ void aisim_sim_free(aisim_sim *sim)
         aisim_free(pool->points);
         aisim_free(pool->name);
         aisim_free(pool->router_name);
+        aisim_array_free(&pool->workers);
+        aisim_array_free(&pool->ranks);
         aisim_array_free(&pool->queued);
         aisim_array_free(&pool->targets);
     }
@@ -100,29 +102,33 @@ aisim_observers *aisim_sim_observers(aisim_sim *sim)
 
 /* ---- cluster --------------------------------------------------------------------------------- */
 
-static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_config *config)
+uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool_index)
 {
-    uint32_t n = config->rank.group_ranks;
+    sim_pool *pool = &sim->pools.data[pool_index];
+    uint32_t n = pool->rank.group_ranks;
     aisim_worker worker = {.index = sim->workers.len,
                            .pool = pool_index,
                            .first_rank = sim->ranks.len,
                            .n_ranks = n,
                            .ranks = aisim_alloc(n, sizeof(aisim_rank *)),
-                           .timing = config->timing,
-                           .state = AISIM_WORKER_READY};
+                           .timing = pool->timing,
+                           .state = AISIM_WORKER_STOPPED};
     for (uint32_t i = 0; i < n; i++) {
         aisim_rank *rank = aisim_alloc(1, sizeof *rank);
-        aisim_rank_init(rank, &sim->engine, sim->ranks.len, &config->rank);
+        aisim_rank_init(rank, &sim->engine, sim->ranks.len, &pool->rank);
         aisim_rank_set_index_in_worker(rank, i);
-        aisim_rank_points(rank, sim->pools.data[pool_index].points);
+        aisim_rank_points(rank, pool->points);
         rank->worker = worker.index;
         worker.ranks[i] = rank;
+        aisim_array_push(&pool->ranks, rank->index);
         aisim_array_push(&sim->ranks, rank);
         aisim_array_push(&sim->rank_workers, worker.index);
         aisim_array_push(&sim->loads, (sim_load){0});
         sim_tier_attach(sim, rank);
     }
+    aisim_array_push(&pool->workers, worker.index);
     aisim_array_push(&sim->workers, worker);
+    return worker.index;
 }
 
 /* A point that the configuration never asks, or that it needs and has not. */
@@ -174,10 +180,7 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
     }
     sim_pool pool = {.name = aisim_strdup(config->name),
                      .role = config->role,
-                     .first_worker = sim->workers.len,
-                     .n_workers = config->workers,
-                     .first_rank = sim->ranks.len,
-                     .n_ranks = config->workers * config->rank.group_ranks,
+                     .rank = config->rank,
                      .timing = config->timing,
                      .router = aisim_router_round_robin(),
                      .router_name = aisim_strdup("round_robin")};
@@ -188,7 +191,8 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
     uint32_t index = sim->pools.len;
     aisim_array_push(&sim->pools, pool);
     for (uint32_t i = 0; i < config->workers; i++) {
-        add_worker(sim, index, config);
+        uint32_t worker = sim_add_worker(sim, index);
+        sim->workers.data[worker].state = AISIM_WORKER_READY;
     }
     if (out != NULL) {
         *out = index;
@@ -203,7 +207,7 @@ uint32_t aisim_sim_pools(const aisim_sim *sim)
 
 uint32_t aisim_sim_block_size(const aisim_sim *sim, uint32_t pool)
 {
-    return sim->ranks.data[sim->pools.data[pool].first_rank]->config.kv.block_size;
+    return sim->pools.data[pool].rank.kv.block_size;
 }
 
 uint32_t aisim_sim_workers(const aisim_sim *sim)

@@ -11,8 +11,9 @@
 typedef struct sim_pool {
     char *name;
     aisim_role role;
-    uint32_t first_worker, n_workers;
-    uint32_t first_rank, n_ranks;
+    aisim_rank_config rank;        /* of each of its ranks, also of workers added later */
+    AISIM_ARRAY(uint32_t) workers; /* its workers, ascending; removed ones stay */
+    AISIM_ARRAY(uint32_t) ranks;   /* their ranks, ascending */
     struct aisim_timing *timing;
     aisim_points *points; /* NULL = none */
     aisim_router router;
@@ -29,14 +30,22 @@ typedef struct sim_timer {
     bool background;
 } sim_timer;
 
-typedef enum { CHANGE_CANCEL, CHANGE_WORKER, CHANGE_PRIORITY } sim_change_kind;
+typedef enum {
+    CHANGE_CANCEL,
+    CHANGE_WORKER,
+    CHANGE_PRIORITY,
+    CHANGE_GROW,
+    CHANGE_SHRINK
+} sim_change_kind;
 
 /* A change asked for while an event was under way (spec/lua-api.md §6 "Changes"). */
 typedef struct sim_change {
     sim_change_kind kind;
     aisim_handle handle;
-    uint32_t worker;
-    int32_t value; /* worker command or priority */
+    uint32_t worker; /* or pool */
+    int32_t value;   /* worker command or priority; shrink: drain first */
+    uint32_t n;      /* workers to add or to remove */
+    int64_t ns;      /* start-up time */
 } sim_change;
 
 typedef AISIM_ARRAY(aisim_route_extent) sim_path;
@@ -80,6 +89,8 @@ struct aisim_sim {
     uint64_t removed_foreground; /* entries of removed timers that are still on the heap */
     AISIM_ARRAY(char *) classes;
     AISIM_ARRAY(sim_change) changes;
+    aisim_grown_fn grown;
+    void *grown_context;
     aisim_admission_fn admission;
     void *admission_context;
     bool track_load; /* some policy reads active_prefill_tokens or active_blocks */
@@ -124,6 +135,15 @@ void sim_watch_worker(aisim_sim *sim, uint32_t worker);
 /** A transfer of the tier ends now. */
 void sim_transfer(aisim_sim *sim, uint32_t tier);
 void sim_tiers_free(aisim_sim *sim);
+/** One more worker of the pool, stopped (sim.c). @return its number */
+uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool);
+/** pool.c: n more workers begin to start; n workers go. */
+void sim_grow(aisim_sim *sim, uint32_t pool, uint32_t n, int64_t startup_ns);
+void sim_shrink(aisim_sim *sim, uint32_t pool, uint32_t n, bool drain);
+/** The worker has started, unless it was removed meanwhile. */
+void sim_started(aisim_sim *sim, uint32_t worker);
+/** Stops a worker: its requests go back to the router (change.c). */
+void sim_stop_worker(aisim_sim *sim, uint32_t worker);
 /** Puts a pass begin of the worker on the heap if it could plan and none is there. */
 void sim_wake(aisim_sim *sim, uint32_t worker);
 /** Routes an arrived or waiting request. @return false = it stays queued at the router. */

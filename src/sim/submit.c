@@ -136,8 +136,8 @@ static void look(const void *host, uint32_t rank, aisim_rank_view *out)
 static void eligible(aisim_sim *sim, sim_pool *pool)
 {
     pool->targets.len = 0;
-    for (uint32_t i = 0; i < pool->n_ranks; i++) {
-        uint32_t rank = pool->first_rank + i;
+    for (uint32_t i = 0; i < pool->ranks.len; i++) {
+        uint32_t rank = pool->ranks.data[i];
         if (sim->workers.data[sim->rank_workers.data[rank]].state == AISIM_WORKER_READY) {
             aisim_array_push(&pool->targets, rank);
         }
@@ -349,12 +349,6 @@ void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim
             client->lineage(client->context, request, out);
         }
     }
-}
-
-void aisim_sim_pool_ranks(const aisim_sim *sim, uint32_t pool, uint32_t *first, uint32_t *n)
-{
-    *first = sim->pools.data[pool].first_rank;
-    *n = sim->pools.data[pool].n_ranks;
 }
 
 void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context)

@@ -64,7 +64,11 @@ describe("the types for editors", function()
 
   it("name every function of aisim, aisim.dist, aisim.arrivals, aisim.timing, aisim.admission", function()
     local aisim = require "aisim"
-    for name in pairs(aisim.admission) do assert.is_true(fields.admission[name], "admission." .. name) end
+    for _, part in ipairs { "admission", "scaler" } do
+      for name in pairs(aisim[part]) do
+        assert.is_true(fields[part][name] or name == "autoscale", part .. "." .. name)
+      end
+    end
     for _, part in ipairs { "dist", "arrivals", "timing" } do
       local n = 0
       for name in pairs(fields[part]) do

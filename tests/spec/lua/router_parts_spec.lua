@@ -329,7 +329,8 @@ sim:run()]]):format(more or "", body), sim)
     assert.equal("scenarios/a.lua:3: router 'x' filtered candidate 2 by 1 at t=0 ms for request 1; out[i] is true or "
       .. "false", (message("return 1", "filter = function(_, _, out) out[2] = 1 end,")))
     assert.equal("scenarios/a.lua:3: router 'x' gave candidate 1 the cost nan at t=0 ms for request 1; costs are "
-      .. "finite numbers, the smallest sum is chosen", (message("return 1", "score = function(_, _, out) out[1] = 0/0 end,")))
+      .. "finite numbers, the smallest sum is chosen",
+      (message("return 1", "score = function(_, _, out) out[1] = 0/0 end,")))
     assert.equal("scenarios/a.lua:3: router 'x' gave candidate 2 the cost a table at t=0 ms for request 1; costs are "
       .. "finite numbers, the smallest sum is chosen",
       (message("return 1", "score = function(_, _, out) out[2] = {} end,")))
