@@ -20,7 +20,7 @@ local WARNINGS <const> = {
 local POINTS <const> = {
   order = "a call per enqueue",
   admit = "a call per head of the queue and pass",
-  victim = "warning: each pass touches every running request",
+  victim = "warning: a pass touches each running request",
   chunk = "a call per prefill chunk",
   evict = "a call per evicted block and per cached stretch",
 }
