@@ -88,7 +88,7 @@ static const aisim_definition definitions[] = {
     {"scheduler.recomputed_output_tokens", "tokens", "generated tokens computed again"},
     {"scheduler.decode_tokens", "tokens", "tokens scheduled for decoding, drafts included"},
     {"scheduler.busy_ms", "ms", "summed time of the passes"},
-    {"scheduler.idle_ratio", "", "share of the interval in which a rank runs no pass"},
+    {"scheduler.idle_ratio", "", "share of the time of the workers in which a rank runs no pass"},
     {"scheduler.budget_ratio", "", "scheduled tokens / token budget of the passes"},
     {"transfers", "",
      "finished transfers by kind (handoff, offload, restore): jobs, bytes, time_ms"},

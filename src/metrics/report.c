@@ -253,9 +253,11 @@ static void put_scheduler(aisim_results *results, uint32_t totals, const aisim_r
             budget += (double)limit * (double)rank->passes;
             tokens_of_budget += tokens;
         }
-        double idle = (double)(base->to_ns - base->from_ns) - (double)rank->busy_ns;
+        double there =
+            (double)aisim_report_rank_ns(recorder, rank->worker, base->from_ns, base->to_ns);
+        double idle = there - (double)rank->busy_ns;
         idle_ns += idle > 0 ? idle : 0;
-        span_ns += (double)(base->to_ns - base->from_ns);
+        span_ns += there;
         sum.passes += rank->passes;
         sum.prefill_passes += rank->prefill_passes;
         sum.decode_passes += rank->decode_passes;
