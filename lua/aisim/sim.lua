@@ -95,17 +95,18 @@ local POOL <const> = {
 }
 
 -- Scheduler points: functions that decide instead of the engine (aisim/points.h says when).
-for _, name in ipairs(core.point_names()) do POOL[name] = { "function" } end
+local points <const> = require("aisim.points").list
+for _, point in ipairs(points) do POOL[point.name] = { "function" } end
 
 local function points_of(options)
-  local points
-  for _, name in ipairs(core.point_names()) do
-    if options[name] then
-      points = points or {}
-      points[name] = options[name]
+  local set
+  for _, point in ipairs(points) do
+    if options[point.name] then
+      set = set or {}
+      set[point.name] = options[point.name]
     end
   end
-  return points
+  return set
 end
 
 --- Adds a pool of workers.

@@ -66,7 +66,8 @@ static const aisim_definition definitions[] = {
     {"preemptions", "", "times a running request lost its blocks"},
     {"readmissions", "", "admissions behind the first one of each pool"},
     {"recomputed_tokens", "tokens", "prompt and output tokens computed again after preemptions"},
-    {"kv_usage", "", "used / total KV blocks over the interval, time-weighted: mean, peak, p99"},
+    {"kv_usage", "",
+     "used / total KV blocks of workers that are not stopped, time-weighted: mean, peak, p99"},
     {"kv_reusable_ratio", "", "cached blocks in no use / total KV blocks, time-weighted"},
     {"evictions_blocks", "blocks", "cached device blocks given up"},
     /* speculation: null without */

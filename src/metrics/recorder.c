@@ -424,9 +424,23 @@ static void on_play_end(aisim_recorder *recorder, const aisim_event *event)
     }
 }
 
+/* Blocks of a stopped worker are not there; one that begins again has lost its cache. */
+static void set_capacity(aisim_recorder *recorder, uint32_t index, int64_t t_ns, bool there)
+{
+    const aisim_worker_sums *worker = &recorder->workers.data[index];
+    for (uint32_t i = 0; worker->blocks > 0 && i < worker->ranks; i++) {
+        aisim_recorder_level(recorder, t_ns, worker->first_rank + i, 0, 0,
+                             there ? worker->blocks : 0);
+    }
+}
+
 static void on_worker_state(aisim_recorder *recorder, const aisim_event *event)
 {
     const char *to = event->u.worker.to;
+    bool ends = strcmp(to, "stopped") == 0, begins = strcmp(event->u.worker.from, "stopped") == 0;
+    if ((ends || begins) && event->u.worker.worker < recorder->workers.len) {
+        set_capacity(recorder, event->u.worker.worker, event->t_ns, begins);
+    }
     bool on =
         strcmp(to, "starting") == 0 || strcmp(to, "ready") == 0 || strcmp(to, "draining") == 0;
     aisim_recorder_provision(recorder, event->u.worker.worker, event->t_ns, on);

@@ -140,6 +140,7 @@ void aisim_recorder_worker(aisim_recorder *recorder, const aisim_recorder_worker
                               .gpus = info->gpus,
                               .first_rank = info->first_rank,
                               .ranks = info->ranks,
+                              .blocks = info->blocks,
                               .batched_tokens = info->batched_tokens};
     uint32_t worker = recorder->workers.len;
     aisim_array_push(&recorder->workers, sums);

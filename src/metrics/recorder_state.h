@@ -58,7 +58,7 @@ typedef struct aisim_worker_sums {
     char *pool, *role;
     double gpus;
     uint32_t first_rank, ranks;
-    uint64_t batched_tokens;
+    uint64_t blocks, batched_tokens;
     AISIM_ARRAY(aisim_provision) provisions; /* ascending */
     uint64_t completed, input_tokens, output_tokens, preemptions, evicted_blocks;
 } aisim_worker_sums;

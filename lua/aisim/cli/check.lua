@@ -16,15 +16,6 @@ local WARNINGS <const> = {
   token = "makes the engine stop at each request of each pass: expect a run ten times slower and more",
 }
 
--- What a scheduler point costs: when its function is called, and what else the engine does for it.
-local POINTS <const> = {
-  order = "a call per enqueue",
-  admit = "a call per head of the queue and pass",
-  victim = "warning: a pass touches each running request",
-  chunk = "a call per prefill chunk",
-  evict = "a call per evicted block and per cached stretch",
-}
-
 local function parameters(job, out)
   if not job.record or #job.record.params == 0 then return end
   local rows = {}
@@ -53,10 +44,10 @@ local function build(job)
   local pool <const> = methods.pool
   methods.pool = function(sim, options)
     local made = pool(sim, options)
-    for _, name in ipairs(require("aisim.core").point_names()) do
-      if options[name] then
-        points[#points + 1] = { ("%s of pool '%s'"):format(name, made.name), place_of(options[name]), POINTS[name] }
-      end
+    for _, point in ipairs(require("aisim.points").list) do
+      local fn = options[point.name]
+      local what = ("%s of pool '%s'"):format(point.name, made.name)
+      if fn then points[#points + 1] = { what, place_of(fn), point.price } end
     end
     return made
   end

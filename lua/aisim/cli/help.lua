@@ -74,6 +74,22 @@ Columns named in `columns` are kept up to date; overlaps are computed only if de
 ]] .. table.concat(table_of.wrap(table.concat(columns, ", "), 96), "\n") .. "\n\nExample: examples/custom_router.lua"
 end
 
+function TOPICS.points()
+  local rows = {}
+  for _, point in ipairs(require("aisim.points").list) do
+    rows[#rows + 1] = { point.name, point.form }
+    rows[#rows + 1] = { "", point.meaning }
+  end
+  return [[
+Functions of sim:pool { … } that decide instead of the engine, each optional. An answer that breaks
+an invariant of the pass ends the run, nothing is corrected; aisim check prints what each one costs.
+
+]] .. table_of.text(rows, 2) .. [[
+
+
+Example: examples/custom_victim.lua]]
+end
+
 function TOPICS.metrics()
   return [[
 Keys of run.metrics, report.json and expectations. A distribution NAME has NAME.n, .mean, .min, .max,
@@ -135,7 +151,7 @@ function M.main(args)
   local topic = args.topic
   if not topic then
     terminal.out(parser.help()
-      .. "\nTopics of aisim help: engine, router, hooks, metrics, timing, a verb, a scenario file.")
+      .. "\nTopics of aisim help: engine, router, points, hooks, metrics, timing, a verb, a scenario file.")
     return fault.OK
   end
   if TOPICS[topic] then

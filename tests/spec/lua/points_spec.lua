@@ -192,6 +192,53 @@ describe("point victim", function()
   end)
 end)
 
+describe("points and the rest of a pass", function()
+  it("victim of a burst reservation: nobody in particular needs the blocks (E-M1)", function()
+    local needs = {}
+    local sim = cluster({ victim = function(_, _, view)
+      needs[#needs + 1] = tostring(view.needs)
+      return 1
+    end }, { kv_cache = kv(6), speculation = { kind = "mtp", params = { depth = 2 }, acceptance_rates = { 1, 1 },
+      mode = "burst" } })
+    local preempted = order_of(sim, "request.preempt")
+    for _ = 1, 2 do sim:submit { prompt_tokens = 8, output_tokens = 9 } end
+    assert.equal(2, sim:run().metrics.completed_requests)
+    assert.equal(1, preempted[1])
+    assert.equal("nil", needs[1])
+  end)
+
+  it("chunk of a state-cache model still ends at a block boundary (E-P3)", function()
+    local chunks, asked = {}, 0
+    local sim = cluster({ chunk = function(_, _, _, budget, remaining)
+      asked = asked + 1
+      return math.min(budget, remaining, 10)
+    end }, { kv_cache = kv(40, { bytes_per_token = 16, state_cache = { mode = "aligned", bytes_per_request = 60 } }) })
+    sim:on("request.chunk", function(_, _, _, _, tokens) chunks[#chunks + 1] = tokens end)
+    sim:submit { prompt_tokens = 21, output_tokens = 1 }
+    sim:run()
+    assert.same({ 8, 8, 4, 1 }, chunks)
+    assert.equal(4, asked)
+  end)
+
+  it("admit is asked again for what is preempted, order decides where it waits", function()
+    local asked = {}
+    local sim = cluster({
+      order = function(req) return req.preemptions > 0 and 1 or 0 end,
+      admit = function(_, _, req)
+        asked[req.id] = (asked[req.id] or 0) + 1
+        return true
+      end,
+    }, { kv_cache = kv(7) })
+    local admitted, preempted = order_of(sim, "request.admit"), order_of(sim, "request.preempt")
+    for _ = 1, 2 do sim:submit { prompt_tokens = 8, output_tokens = 10 } end
+    sim:submit { at_ms = 5, prompt_tokens = 16, output_tokens = 1 }
+    sim:run()
+    assert.equal(2, preempted[1])
+    assert.same({ 1, 2, 3, 2 }, admitted) -- the one that was preempted waits behind the fresh one
+    assert.is_true(asked[2] > 1)
+  end)
+end)
+
 describe("point chunk", function()
   it("sets the tokens of each prefill chunk, decodes are not asked about", function()
     local asked = {}

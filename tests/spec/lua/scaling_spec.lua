@@ -158,12 +158,24 @@ describe("worker time", function()
     assert.near(1.3 / 3600, run.metrics.gpu_hours, 1e-12)
     assert.near(1.3, run.metrics.gpus, 1e-9)
     assert.near(1 - 10 / 1300, run.metrics["scheduler.idle_ratio"], 1e-9)
+    -- 2 of 256 blocks for the 10 ms of the only pass
+    assert.near(10 / 1000 * 2 / 256, run.metrics["kv_usage.mean"], 1e-9)
     local file = os.tmpname()
     run:json(file)
     local handle <close> = assert(io.open(file))
     local text = handle:read "a"
     os.remove(file)
     assert.truthy(text:find('"worker_s": 0.3,', 1, true), text)
+  end)
+end)
+
+describe("capacity", function()
+  it("of a stopped worker is no part of the usage", function()
+    local sim, pool = support.cluster(2)
+    sim:at(0, function() pool:remove(1) end)
+    sim:submit { at_ms = 10, prompt_tokens = 128, output_tokens = 30 }
+    local usage = sim:run().metrics["kv_usage.peak"]
+    assert.near(40 / 256, usage, 1e-9)
   end)
 end)
 
