@@ -91,6 +91,8 @@ void sim_worker_state(aisim_sim *sim, uint32_t index, aisim_worker_state to)
         return;
     }
     worker->state = to;
+    sim->removed_foreground += worker->start_queued; /* a start-up that is given up */
+    worker->start_queued = false;
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_WORKER_STATE)) {
         aisim_event event = {
             .type = AISIM_EV_WORKER_STATE, .rank = AISIM_NONE, .t_ns = sim->now_ns};

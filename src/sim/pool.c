@@ -35,6 +35,7 @@ void sim_grow(aisim_sim *sim, uint32_t pool, uint32_t n, int64_t startup_ns)
         if (startup_ns == 0) {
             sim_started(sim, worker);
         } else {
+            sim->workers.data[worker].start_queued = true;
             aisim_heap_push(&sim->heap, sim->now_ns + startup_ns, AISIM_CLASS_TRANSFER,
                             AISIM_ENTRY_STARTED, worker, 0, false);
         }

@@ -201,7 +201,9 @@ static bool stale(aisim_sim *sim, const aisim_entry *entry)
     }
     const aisim_worker *worker = &sim->workers.data[entry->a];
     if (entry->kind == AISIM_ENTRY_STARTED) {
-        return worker->state != AISIM_WORKER_STARTING;
+        bool given_up = worker->state != AISIM_WORKER_STARTING;
+        sim->removed_foreground -= given_up;
+        return given_up;
     }
     return entry->kind == AISIM_ENTRY_PASS_END &&
            (!worker->in_flight || worker->serial != entry->b);
@@ -226,6 +228,7 @@ static void handle(aisim_sim *sim, const aisim_entry *entry)
         sim_transfer(sim, entry->a);
         break;
     case AISIM_ENTRY_STARTED:
+        sim->workers.data[entry->a].start_queued = false;
         sim_started(sim, entry->a);
         break;
     }

@@ -86,7 +86,7 @@ struct aisim_sim {
     AISIM_ARRAY(aisim_client) clients;
     AISIM_ARRAY(sim_timer) timers;
     uint32_t free_timer;
-    uint64_t removed_foreground; /* entries of removed timers that are still on the heap */
+    uint64_t removed_foreground; /* removed timers and start-ups that are still on the heap */
     AISIM_ARRAY(char *) classes;
     AISIM_ARRAY(sim_change) changes;
     aisim_grown_fn grown;

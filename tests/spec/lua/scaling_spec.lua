@@ -135,7 +135,17 @@ describe("pool:remove", function()
     sim:run()
     assert.same({ "1 3 stopped starting", "2 3 starting stopped", "2 2 ready draining", "2 2 draining drained",
       "2 2 drained stopped" }, states)
-    assert.is_true(sim:now() < 10) -- the start that was given up keeps nobody waiting
+    assert.is_true(sim:now() < 10)
+  end)
+
+  it("of a worker that starts does not keep the run alive", function()
+    local sim, pool = support.cluster(1)
+    sim:every(10, function() end)
+    sim:at(1, function() pool:add(1, 1000) end)
+    sim:at(2, function() pool:remove(1) end)
+    sim:submit { prompt_tokens = 8, output_tokens = 1 }
+    sim:run()
+    assert.equal(10.0, sim:now())
   end)
 
   it("refuses more than there are", function()
