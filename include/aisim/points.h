@@ -11,13 +11,16 @@
  *                   without the point.
  *   admit   E-P12   the head of the queue, just before the admission gate, which still has to open.
  *                   Not asked for a request whose blocks are there already (hand-off, finished host
- *                   load). With nothing running a STOP is asked again after the next command.
+ *                   load).
  *   victim  E-V1    one of the running requests; asked each time blocks run out.
  *   chunk   E-P2    tokens of a prefill chunk, 0 .. most; 0 = nothing in this pass (at admission:
  *                   step 2 ends). Prompts and contexts that are computed again, never decodes. A
  *                   state cache may still shorten the chunk (E-P3). Needs chunked_prefill.
  *   evict   E-B7    what a cached block is worth: the smallest finite score goes first. Needs
  *                   kv_cache.eviction = scored; the order of eviction is told in kv/extent_score.c.
+ *
+ * A rank on which SKIP, STOP or 0 leave nothing to compute rests until something happens to it (an
+ * arrival, a cancellation); if nothing ever does, the run ends and says which point kept it (E-T8).
  *
  * Price: order, admit, chunk, evict keep every fast path. victim makes a pass touch each running
  * request (no cruising: any of them may be chosen). evict is called once per block that goes and

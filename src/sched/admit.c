@@ -354,7 +354,6 @@ static outcome ask_admit(aisim_rank *rank, uint32_t slot, const aisim_head_hit *
     case AISIM_ADMIT_SKIP:
         return SKIP;
     case AISIM_ADMIT_STOP:
-        rank->held_by_admit = true;
         return STOP;
     case AISIM_ADMIT_YES:
         break;

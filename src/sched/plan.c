@@ -309,7 +309,7 @@ static void begin(aisim_rank *rank, int64_t t_ns, bool defer)
     rank->prompt_planned = 0;
     rank->preempted = false;
     rank->deferred = defer;
-    rank->held_by_admit = false;
+    rank->kept_waiting = 0;
     aisim_recurrents_begin_pass(&rank->recurrents, &rank->pool);
     for (uint32_t i = 0; rank->in_flight > 0 && i < rank->running.len; i++) {
         rank->running.data[i].entry = AISIM_NONE; /* of the batch planned before */

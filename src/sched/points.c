@@ -40,6 +40,15 @@ static aisim_point_site site_of(const aisim_rank *rank, const aisim_request *r)
     return (aisim_point_site){rank->engine->now_ns, rank->index, r};
 }
 
+/* For the message of E-T8, should nothing ever happen on the rank again. */
+static void keep_waiting(aisim_rank *rank, aisim_point point, const aisim_request *r)
+{
+    if (rank->kept_waiting == 0) {
+        rank->kept_waiting = r->id;
+        rank->kept_by = point;
+    }
+}
+
 /* A finite number, or the message. @return 0 after a failure */
 static double checked_number(const aisim_rank *rank, aisim_point point,
                              const aisim_point_site *site, double number, aisim_error *err)
@@ -73,6 +82,9 @@ aisim_admit_answer aisim_rank_ask_admit(aisim_rank *rank, uint32_t slot, uint64_
     if (err.code != AISIM_OK) {
         fail(rank, &err);
         return AISIM_ADMIT_STOP; /* nothing more is admitted before the run ends */
+    }
+    if (answer != AISIM_ADMIT_YES) {
+        keep_waiting(rank, AISIM_POINT_ADMIT, site.request);
     }
     return answer;
 }
@@ -125,6 +137,9 @@ uint32_t aisim_rank_ask_chunk(aisim_rank *rank, const aisim_request *r, uint32_t
     if (err.code != AISIM_OK) {
         fail(rank, &err);
         return most;
+    }
+    if (tokens == 0) {
+        keep_waiting(rank, AISIM_POINT_CHUNK, r);
     }
     return tokens;
 }

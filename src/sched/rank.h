@@ -156,9 +156,10 @@ typedef struct aisim_rank {
 
     aisim_length_stats queued_prefill, queued_decode; /* E-F1 */
 
-    const aisim_points *points;          /* of the pool */
-    uint32_t point_mask;                 /* AISIM_POINT_BIT: which of them are set */
-    bool held_by_admit;                  /* the last plan ended with a STOP of the point admit */
+    const aisim_points *points; /* of the pool */
+    uint32_t point_mask;        /* AISIM_POINT_BIT: which of them are set */
+    uint32_t kept_waiting;      /* id of a request that a point kept from this plan, 0 = none … */
+    aisim_point kept_by;        /* … and the point */
     AISIM_ARRAY(aisim_skipped) passed;   /* heads that the point admit skips in this pass */
     AISIM_ARRAY(aisim_candidate) chosen; /* scratch: what the point victim sees */
 } aisim_rank;

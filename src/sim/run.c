@@ -142,14 +142,14 @@ static aisim_status livelock(const aisim_sim *sim, aisim_error *err)
     for (uint32_t i = 0; i < sim->ranks.len; i++) {
         const aisim_rank *rank = sim->ranks.data[i];
         uint32_t slot = aisim_queue_head(&rank->waiting);
+        if (rank->kept_waiting != 0 && rank->blocked) {
+            return aisim_fail(err, AISIM_ELIVELOCK,
+                              "no event can change the state at t=%.3f ms; scheduler point '%s' "
+                              "keeps request %u waiting on rank %u, where nothing else runs",
+                              t_ms, aisim_point_text(rank->kept_by), rank->kept_waiting, i + 1);
+        }
         if (slot != AISIM_NONE) {
             const aisim_request *r = sim_request(sim, slot);
-            if (rank->held_by_admit) {
-                return aisim_fail(err, AISIM_ELIVELOCK,
-                                  "no event can change the state at t=%.3f ms; scheduler point "
-                                  "'admit' keeps request %u waiting on rank %u, where nothing runs",
-                                  t_ms, r->id, i + 1);
-            }
             uint64_t held = aisim_block_pool_active(&rank->pool);
             return aisim_fail(
                 err, AISIM_ELIVELOCK,

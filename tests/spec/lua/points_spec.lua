@@ -141,12 +141,17 @@ describe("point admit", function()
     assert.same({ 0.0, 50.0, 50.0 }, admitted)
   end)
 
-  it("stop with nothing running ends the run, and the message says why", function()
-    local sim = cluster({ admit = function() return "stop" end }, {})
-    sim:submit { prompt_tokens = 8, output_tokens = 1 }
-    local ok, message = pcall(sim.run, sim)
-    assert.is_false(ok)
-    assert.matches("scheduler point 'admit' keeps request 1 waiting on rank 1, where nothing runs", message, 1, true)
+  it("E-T8 that keeps everybody waiting ends the run, and the message says which point it was", function()
+    for point, answer in pairs { admit = "stop", chunk = 0 } do
+      for _, value in ipairs { answer, point == "admit" and "skip" or 0 } do
+        local sim = cluster({ [point] = function() return value end }, {})
+        sim:submit { prompt_tokens = 8, output_tokens = 1 }
+        local ok, message = pcall(sim.run, sim)
+        assert.is_false(ok)
+        local expected = ("scheduler point '%s' keeps request 1 waiting on rank 1, where nothing else runs"):format(point)
+        assert.matches(expected, message, 1, true)
+      end
+    end
   end)
 end)
 
