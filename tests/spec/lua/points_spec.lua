@@ -148,8 +148,8 @@ describe("point admit", function()
         sim:submit { prompt_tokens = 8, output_tokens = 1 }
         local ok, message = pcall(sim.run, sim)
         assert.is_false(ok)
-        local expected = ("scheduler point '%s' keeps request 1 waiting on rank 1, where nothing else runs"):format(point)
-        assert.matches(expected, message, 1, true)
+        local expected = "scheduler point '%s' keeps request 1 waiting on rank 1, where nothing else runs"
+        assert.matches(expected:format(point), message, 1, true)
       end
     end
   end)
