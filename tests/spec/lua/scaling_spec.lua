@@ -286,3 +286,57 @@ describe("aisim.scaler", function()
       support.message("(...).scaler.queue_dept {}", aisim))
   end)
 end)
+
+describe("everything at once", function()
+  --- All points, workers that come, go, fail and return, two ranks each; @return the report
+  local function report(policy, scored)
+    local sim = aisim.new { seed = 3 }
+    local kv_cache = { block_size = 16, capacity = { type = "fixed", blocks = 150 } }
+    kv_cache[scored and "eviction" or "host_offload"] = scored and "scored" or { num_host_blocks = 500 }
+    local pool = sim:pool {
+      workers = 2,
+      engine = support.engine { startup_seconds = 0.05, parallelism = { attention_data = 2 }, kv_cache = kv_cache,
+        scheduler = { max_batched_tokens = 256, max_sequences = 16 } },
+      order = function(req) return req.prompt_tokens end,
+      admit = function(_, _, req, need, free) return req.id % 5 == 0 and need > free // 2 and "skip" or true end,
+      victim = function(_, _, view) return view.n // 2 + 1 end,
+      chunk = function(_, _, req, budget, remaining) return math.min(budget, remaining, 64 + req.id % 64) end,
+      evict = scored and function(_, _, age_ms, depth, reuse) return 3 * reuse - age_ms / 1000 - depth % 3 end or nil,
+    }
+    sim:router { policy = policy, regret = true, delay_ms = 0.5 }
+    sim:workload(aisim.open { arrivals = aisim.arrivals.poisson { rate = 60 }, until_ms = 4e3,
+      prompt = aisim.dist.uniform(20, 600), output = aisim.dist.uniform(1, 120),
+      prefix = { groups = 20, tokens = 300, zipf = 1 } })
+    local rng = sim:rng "operator"
+    local function some() return pool:worker(1 + math.floor(rng:uniform(0, 1) * pool.workers)) end
+    sim:every(37, function()
+      local x = rng:uniform(0, 1)
+      if x < 0.3 then
+        pool:add(1)
+      elseif x < 0.55 and pool.ready > 1 then
+        pool:remove(1, x < 0.45)
+      elseif x < 0.65 then
+        some():stop()
+      elseif x < 0.8 then
+        some():resume()
+      end
+      if pool.ready == 0 then pool:add(1, 1) end
+    end)
+    local file = os.tmpname()
+    local run = sim:run()
+    run:json(file)
+    local handle <close> = assert(io.open(file))
+    local text = handle:read "a"
+    os.remove(file)
+    assert.equal(run.metrics.num_requests, run.metrics.completed_requests)
+    assert.is_true(run.metrics.preemptions > 0)
+    return text
+  end
+
+  for _, policy in ipairs { "kv", "session", "least_tokens" } do
+    it("ends every request and gives the same bytes again: " .. policy, function()
+      assert.equal(report(policy, true), report(policy, true))
+      assert.equal(report(policy, false), report(policy, false))
+    end)
+  end
+end)
