@@ -4,6 +4,7 @@ local check = require "aisim.check"
 local core = require "aisim.core"
 local metrics = require "aisim.metrics"
 local near = require "aisim.near"
+local sandbox = require "aisim.sandbox"
 
 local M = {}
 
@@ -101,7 +102,11 @@ local function add_derived(sim, flat)
   for _, derived in ipairs(list) do
     local plain = {}
     for key, value in pairs(flat) do plain[key] = value end
-    local value = derived.value(numbers_view(plain))
+    local value
+    do
+      local _ <close> = core.call("derive", derived.name)
+      value = derived.value(numbers_view(plain))
+    end
     if value ~= nil and type(value) ~= "number" then
       check.fail("derive '%s': number or nil expected, got %s", derived.name, type(value))
     end
@@ -264,6 +269,7 @@ function methods:summary()
 end
 
 local function write(path, text)
+  sandbox.refuse "writing a file"
   local temporary = path .. ".tmp"
   local file = io.open(temporary, "wb")
   local ok = file and file:write(text) and file:close() and os.rename(temporary, path)

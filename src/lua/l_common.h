@@ -28,6 +28,7 @@
 
 #include "aisim/sim.h"
 #include "lua/l_base.h"
+#include "lua/l_limits.h"
 
 /** What is being called, for the context line of an error. */
 typedef struct aisim_l_site {
@@ -57,6 +58,7 @@ struct aisim_l_replays;
 typedef struct aisim_l_sim {
     aisim_sim *sim; /**< NULL once closed */
     char *name;
+    aisim_l_limits *limits; /**< of the Lua state */
     lua_State *L;    /**< state the simulation is bound to, NULL = not bound */
     int refs;        /**< stack index of the refs table in L */
     int handler;     /**< stack index of the message handler in L */
@@ -64,6 +66,7 @@ typedef struct aisim_l_sim {
     uint64_t active; /**< serial of the call in progress, 0 = none */
     aisim_l_site site;
     aisim_l_state state;
+    bool out_of_memory; /**< the failed callback ran out of it */
     bool in_batch;      /**< inside a batched hook: control calls are refused */
     bool has_notes;     /**< some request carries a tag or a deadline */
     uint16_t n_classes; /**< traffic classes so far */

@@ -151,6 +151,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     lua_newtable(L);
     lua_setfield(L, -2, "methods");
     aisim_l_error_register(L);
+    aisim_l_limits_register(L);
     aisim_l_sim_register(L);
     aisim_l_request_register(L);
     aisim_l_hook_names_register(L);

@@ -29,7 +29,7 @@ static bool is_library(lua_State *L, const char *source)
     return found;
 }
 
-static bool is_script(lua_State *L, const lua_Debug *ar)
+bool aisim_l_is_script(lua_State *L, const lua_Debug *ar)
 {
     return *ar->what != 'C' && !is_library(L, ar->source);
 }
@@ -45,7 +45,7 @@ void aisim_l_where(lua_State *L)
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "Sl", &ar);
-        if (is_script(L, &ar) && ar.currentline > 0) {
+        if (aisim_l_is_script(L, &ar) && ar.currentline > 0) {
             lua_pushfstring(L, "%s:%d: ", chunk_name(&ar), ar.currentline);
             return;
         }
@@ -142,28 +142,67 @@ static void add_frame(luaL_Buffer *b, lua_State *L, lua_State *from, lua_Debug *
     luaL_addvalue(b);
 }
 
-/* Replaces the error value on top by its text; never an address, which would differ between runs.
- */
-static void to_text(lua_State *L)
+static int to_string(lua_State *L)
+{
+    luaL_tolstring(L, 1, NULL);
+    return 1;
+}
+
+void aisim_l_error_text(lua_State *L)
 {
     if (lua_type(L, -1) == LUA_TSTRING) {
         return;
     }
-    if (lua_type(L, -1) == LUA_TNUMBER) {
-        luaL_tolstring(L, -1, NULL);
-    } else if (luaL_getmetafield(L, -1, "__tostring") != LUA_TNIL) {
+    const char *type = luaL_typename(L, -1);
+    bool has_text = lua_type(L, -1) == LUA_TNUMBER;
+    if (!has_text && luaL_getmetafield(L, -1, "__tostring") != LUA_TNIL) {
+        has_text = true;
         lua_pop(L, 1);
-        luaL_tolstring(L, -1, NULL);
-    } else {
-        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, -1));
+    }
+    if (has_text) {
+        lua_pushcfunction(L, to_string);
+        lua_pushvalue(L, -2);
+        has_text = lua_pcall(L, 1, 1, 0) == LUA_OK;
+        if (!has_text && lua_type(L, -1) == LUA_TSTRING) {
+            lua_pushfstring(L, "(error object is a %s value whose __tostring fails: %s)", type,
+                            lua_tostring(L, -1));
+            lua_remove(L, -2);
+            has_text = true;
+        } else if (!has_text) {
+            lua_pop(L, 1);
+        }
+    }
+    if (!has_text) {
+        lua_pushfstring(L, "(error object is a %s value)", type);
     }
     lua_remove(L, -2);
+}
+
+/* Adds the script's frames of a thread. @return how many have been shown so far */
+static int add_frames(luaL_Buffer *b, lua_State *L, lua_State *from, int shown)
+{
+    lua_Debug ar;
+    for (int level = 0; shown <= TRACE_FRAMES && lua_getstack(from, level, &ar); level++) {
+        lua_getinfo(from, "Sl", &ar);
+        if (!aisim_l_is_script(L, &ar)) {
+            continue;
+        }
+        if (shown == 0) {
+            luaL_addstring(b, "\nstack traceback:");
+        }
+        if (++shown > TRACE_FRAMES) {
+            luaL_addstring(b, "\n    ...");
+        } else {
+            add_frame(b, L, from, &ar);
+        }
+    }
+    return shown;
 }
 
 void aisim_l_traceback(lua_State *L, lua_State *from, const aisim_l_sim *s)
 {
     luaL_checkstack(L, 12, NULL);
-    to_text(L);
+    aisim_l_error_text(L);
     const char *message = lua_tostring(L, -1);
     if (strstr(message, "\nstack traceback:") != NULL) { /* passed on from an inner run */
         return;
@@ -176,21 +215,13 @@ void aisim_l_traceback(lua_State *L, lua_State *from, const aisim_l_sim *s)
     if (s != NULL && s->sim != NULL && s->site.kind != NULL) {
         add_context(&b, L, s);
     }
-    lua_Debug ar;
-    int shown = 0;
-    for (int level = 0; lua_getstack(from, level, &ar); level++) {
-        lua_getinfo(from, "Sl", &ar);
-        if (!is_script(L, &ar)) {
-            continue;
-        }
-        if (shown == 0) {
-            luaL_addstring(&b, "\nstack traceback:");
-        }
-        if (++shown > TRACE_FRAMES) {
-            luaL_addstring(&b, "\n    ...");
-            break;
-        }
-        add_frame(&b, L, from, &ar);
+    int shown = add_frames(&b, L, from, 0);
+    const aisim_l_frame *frame = aisim_l_limits_of(L)->top;
+    while (frame != NULL && frame->L == from && frame->kind == NULL && frame->outer != NULL &&
+           frame->outer->L != NULL) { /* a coroutine of the script: who resumed it */
+        frame = frame->outer;
+        from = frame->L;
+        shown = add_frames(&b, L, from, shown);
     }
     luaL_pushresult(&b);
     lua_remove(L, message_at);
@@ -214,6 +245,14 @@ static int l_traceback(lua_State *L)
 {
     lua_settop(L, 1);
     aisim_l_traceback(L, L, NULL);
+    return 1;
+}
+
+/* core.error_text(value) -> text of an error value */
+static int l_error_text(lua_State *L)
+{
+    lua_settop(L, 1);
+    aisim_l_error_text(L);
     return 1;
 }
 
@@ -248,6 +287,7 @@ void aisim_l_error_register(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"where", l_where},         {"fail", l_fail},
                                          {"traceback", l_traceback}, {"library", l_library},
-                                         {"folder", l_folder},       {NULL, NULL}};
+                                         {"folder", l_folder},       {"error_text", l_error_text},
+                                         {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

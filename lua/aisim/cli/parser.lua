@@ -3,6 +3,7 @@
 -- (status 2) in the form of all messages of the program.
 local argparse = require "argparse"
 local fault = require "aisim.cli.fault"
+local limits = require "aisim.cli.limits"
 local near = require "aisim.near"
 
 local M = {}
@@ -32,6 +33,7 @@ M.VERBS = {
       command:option("--format", "table: for the reader. json: the report as one line."):choices { "table", "json" }
         :default "table"
       command:flag("--quiet", "No progress line and, with table, no table.")
+      limits.add_to(command)
     end,
   },
   {
@@ -40,6 +42,7 @@ M.VERBS = {
     build = function(command)
       command:argument("file", "Scenario or configuration."):argname("FILE")
       run_flags(command)
+      limits.add_to(command)
     end,
   },
   {

@@ -54,6 +54,7 @@ local function simulate(job, args)
   terminal.host.polling(false)
   wipe()
   if not ok then
+    if not fault.is(result) then result = fault.handler(result) end
     result.code = ENGINE_CODES[sim.error_code] or result.code
     error(result, 0)
   end
