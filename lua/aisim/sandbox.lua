@@ -87,7 +87,7 @@ function M.on()
     M.refuse "writing a file"
     return write(...)
   end
-  string.dump = nil -- also reached through ("").dump
+  rawset(string, "dump", nil) -- also reached through ("").dump
   getmetatable("").__metatable = false
 end
 

@@ -132,10 +132,10 @@ static void add_frame(luaL_Buffer *b, lua_State *L, lua_State *from, lua_Debug *
     lua_getinfo(from, "nt", ar);
     lua_pushfstring(L, "\n    %s:%d: in ", chunk_name(ar), ar->currentline);
     luaL_addvalue(b);
-    if (*ar->namewhat != '\0') {
-        lua_pushfstring(L, "function '%s'", ar->name);
-    } else if (*ar->what == 'm') {
+    if (*ar->what == 'm') {
         lua_pushliteral(L, "main chunk");
+    } else if (*ar->namewhat != '\0') {
+        lua_pushfstring(L, "function '%s'", ar->name);
     } else {
         lua_pushfstring(L, "function <%s:%d>", chunk_name(ar), ar->linedefined);
     }

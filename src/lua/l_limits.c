@@ -33,6 +33,17 @@ void aisim_l_frame_enter(aisim_l_limits *limits, aisim_l_frame *frame)
     }
 }
 
+void aisim_l_native_begin(lua_State *L, aisim_l_frame *frame)
+{
+    *frame = (aisim_l_frame){.L = NULL};
+    aisim_l_frame_enter(aisim_l_limits_of(L), frame);
+}
+
+void aisim_l_native_end(lua_State *L, const aisim_l_frame *frame)
+{
+    aisim_l_frame_leave(aisim_l_limits_of(L), frame);
+}
+
 /* The frame that says what was called: the first with a kind. */
 static const aisim_l_frame *named(const aisim_l_frame *frame)
 {
@@ -55,7 +66,8 @@ static void hook_chain(const aisim_l_limits *limits, lua_Hook hook, int mask, in
 
 void aisim_l_limits_trip(aisim_l_limits *limits, aisim_l_limit what)
 {
-    if (limits->tripped == AISIM_L_UNLIMITED || what == AISIM_L_LIMIT_INTERRUPT) {
+    if (limits->tripped == AISIM_L_UNLIMITED || limits->tripped == AISIM_L_LIMIT_MEMORY ||
+        what == AISIM_L_LIMIT_INTERRUPT) {
         limits->tripped = what;
     }
     hook_chain(limits, on_hook, LUA_MASKCOUNT, 1);
@@ -78,6 +90,8 @@ void aisim_l_limits_reset(lua_State *L, aisim_l_limits *limits)
 {
     limits->tripped = AISIM_L_UNLIMITED;
     limits->place[0] = '\0';
+    limits->refused_bytes = 0;
+    limits->refused = false;
     lua_pushnil(L);
     lua_rawsetp(L, LUA_REGISTRYINDEX, &message_key);
     bool counts = limits->max_instructions > 0;
@@ -167,6 +181,12 @@ static bool out_of_memory(lua_State *L, const aisim_l_limits *limits)
     return limits->bytes > limits->soft_bytes - limits->soft_bytes / 8;
 }
 
+/* A refusal that no second request has followed counts, too: an instruction has ended since. */
+static bool was_refused(const aisim_l_limits *limits)
+{
+    return limits->refused || limits->refused_bytes != 0;
+}
+
 static void on_hook(lua_State *L, lua_Debug *ar)
 {
     aisim_l_limits *limits = aisim_l_limits_of(L);
@@ -184,7 +204,8 @@ static void on_hook(lua_State *L, lua_Debug *ar)
     if (!aisim_l_is_script(L, ar)) {
         return;
     }
-    if (limits->tripped == AISIM_L_LIMIT_MEMORY && !out_of_memory(L, limits)) {
+    if (limits->tripped == AISIM_L_LIMIT_MEMORY && !was_refused(limits) &&
+        !out_of_memory(L, limits)) {
         aisim_l_limits_reset(L, limits);
         return;
     }
@@ -206,6 +227,24 @@ void aisim_l_limits_note_place(aisim_l_limits *limits)
     }
 }
 
+/* Lua collects its garbage after a refusal and asks for the same again: then it counts. */
+static void note_refusal(aisim_l_limits *limits, size_t size)
+{
+    limits->refused = limits->refused || limits->refused_bytes != 0;
+    limits->refused_bytes = size;
+    aisim_l_limits_note_place(limits);
+}
+
+static void note_success(aisim_l_limits *limits, size_t size)
+{
+    if (limits->refused_bytes == size && !limits->refused) {
+        limits->place[0] = '\0';
+    } else {
+        limits->refused = true;
+    }
+    limits->refused_bytes = 0;
+}
+
 static void *count_bytes(void *context, void *block, size_t old_size, size_t size)
 {
     aisim_l_limits *limits = context;
@@ -219,9 +258,12 @@ static void *count_bytes(void *context, void *block, size_t old_size, size_t siz
                 aisim_l_limits_trip(limits, AISIM_L_LIMIT_MEMORY);
             }
             if (grown > limits->hard_bytes && frame->L != NULL) {
-                aisim_l_limits_note_place(limits);
+                note_refusal(limits, size);
                 return NULL;
             }
+        }
+        if (limits->refused_bytes != 0) {
+            note_success(limits, size);
         }
     }
     void *got = limits->inner(limits->inner_context, block, old_size, size);

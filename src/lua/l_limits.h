@@ -58,6 +58,8 @@ typedef struct aisim_l_limits {
     size_t told_bytes;                       /**< what the user has set */
     lua_Alloc inner; /**< the allocator of the state, NULL = ours is not installed */
     void *inner_context;
+    size_t refused_bytes; /**< of the last refusal, until the next request; 0 = none */
+    bool refused;         /**< for good */
     char place[160]; /**< "file:line: " where memory was refused, "" = nowhere */
 } aisim_l_limits;
 
@@ -70,6 +72,10 @@ static inline void aisim_l_frame_leave(aisim_l_limits *limits, const aisim_l_fra
 {
     limits->top = frame->outer;
 }
+
+/** The library reads or makes a lot of data, the script waits: that is not the script's time. */
+void aisim_l_native_begin(lua_State *L, aisim_l_frame *frame);
+void aisim_l_native_end(lua_State *L, const aisim_l_frame *frame);
 
 /** A limit has been reached. Async-signal-safe, like lua_sethook. */
 void aisim_l_limits_trip(aisim_l_limits *limits, aisim_l_limit what);

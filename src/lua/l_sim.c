@@ -331,10 +331,10 @@ static int sim_run(lua_State *L)
     aisim_l_metrics_start(L, s);
     s->state = AISIM_L_RUNNING;
     aisim_l_bind(s, L);
-    aisim_l_frame native = {.sim = s};
-    aisim_l_frame_enter(s->limits, &native);
+    aisim_l_frame native;
+    aisim_l_native_begin(L, &native);
     aisim_status status = aisim_sim_run(s->sim, &options, &err);
-    aisim_l_frame_leave(s->limits, &native);
+    aisim_l_native_end(L, &native);
     aisim_l_unbind(s);
     s->code = status;
     s->site.kind = NULL;

@@ -75,6 +75,29 @@ Own metrics: sim:counter, sim:gauge, sim:hist, sim:ratio, sim:series, sim:derive
 (examples/custom_metric.lua)]]
 end
 
+function TOPICS.limits()
+  return [[
+What a script may use is limited. A limit that is reached ends the program with status 3; the message
+names the line, the call, and has a traceback. pcall in the script gains nothing.
+
+]] .. table_of.text(require("aisim.cli.limits").rows()) .. [[
+
+
+--hook-timeout is the time of one call into the script: a hook, a router, a session between two waits,
+setup, the report. What the engine does meanwhile, and reading traces, is not counted. Nothing runs in
+the script for it, so it costs nothing.
+--max-instructions counts all Lua code, in steps of 100, the same way on every machine.
+--memory-limit counts the values of the script without their garbage. A request for a quarter more
+than the limit is refused at once, with the line but without a traceback.
+
+Not stopped where it is: a C function, such as string.find with a pattern of several .- on a long text
+(1.7 s for 300 characters), and a finalizer (__gc). When twice the time has gone by, the program ends.
+
+--sandbox leaves the language, aisim, and the tables coroutine, math, string, table, utf8; require finds
+aisim and files beside the scenario. Without it the whole standard library is there. In every mode
+math.random draws from a stream of the seed, and a global that nobody declared is an error.]]
+end
+
 local function of_scenario(path)
   local S = scenario.load(path)
   local record = scenario.record(S)
@@ -124,7 +147,7 @@ function M.main(args)
   local topic = args.topic
   if not topic then
     terminal.out(parser.help()
-      .. "\nTopics of aisim help: engine, router, hooks, metrics, timing, a verb, a scenario file.")
+      .. "\nTopics of aisim help: engine, router, hooks, metrics, timing, limits, a verb, a scenario file.")
     return fault.OK
   end
   if TOPICS[topic] then

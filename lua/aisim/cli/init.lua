@@ -24,6 +24,7 @@ end
 return function(arguments)
   local ok, result = xpcall(dispatch, fault.handler, arguments)
   if ok then return result end
+  if not fault.is(result) then result = fault.handler(result) end -- raised where no handler can run
   local signal = terminal.host.interrupted()
   terminal.host.quiet()
   io.stdout:flush()
@@ -31,7 +32,6 @@ return function(arguments)
     terminal.err("aisim: interrupted; nothing written")
     return 128 + signal
   end
-  if not fault.is(result) then result = fault.handler(result) end -- raised where no handler can run
   terminal.err(fault.text(result))
   return result.code
 end

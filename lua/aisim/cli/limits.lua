@@ -61,6 +61,16 @@ function M.add_to(command)
   end
 end
 
+--- Rows for help: flag, meaning.
+---@return string[][]
+function M.rows()
+  local rows = {}
+  for i, flag in ipairs(M.FLAGS) do
+    rows[i] = { "--" .. flag.flag .. (flag.argname and " " .. flag.argname or ""), flag.help }
+  end
+  return rows
+end
+
 --- Puts the limits of the command line (or the default ones) in force.
 ---@param args table   of the parser
 function M.apply(args)
