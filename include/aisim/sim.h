@@ -25,6 +25,7 @@ extern "C" {
 
 typedef struct aisim_sim aisim_sim;
 struct aisim_timing;
+struct aisim_profile;
 
 /** Classes of events at equal times, in order. */
 typedef enum {
@@ -50,6 +51,10 @@ uint64_t aisim_sim_seed(const aisim_sim *sim);
 int64_t aisim_sim_now(const aisim_sim *sim);
 aisim_content *aisim_sim_content(aisim_sim *sim);
 aisim_observers *aisim_sim_observers(aisim_sim *sim);
+
+/** Measures where the wall time of the run goes (base/profile.h). Before the run; borrowed until the
+ *  simulation is freed. Changes no result. */
+void aisim_sim_profile(aisim_sim *sim, struct aisim_profile *profile);
 
 /* ---- cluster --------------------------------------------------------------------------------- */
 

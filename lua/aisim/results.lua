@@ -108,7 +108,8 @@ local function add_derived(sim, flat)
       value = derived.value(numbers_view(plain))
     end
     if value ~= nil and type(value) ~= "number" then
-      check.fail("derive '%s': number or nil expected, got %s", derived.name, type(value))
+      core.fail_in(derived.value, ("derive '%s': number or nil expected, the function returned %s"):format(derived.name,
+        check.show(value)))
     end
     if value and (value ~= value or value == math.huge or value == -math.huge) then value = nil end
     flat[derived.name] = value

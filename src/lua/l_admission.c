@@ -69,7 +69,7 @@ static bool admit(void *context, aisim_sim *sim, const aisim_request *request, a
     }
     bool go_on = lua_type(L, -2) == LUA_TBOOLEAN && lua_toboolean(L, -2);
     if (lua_type(L, -2) != LUA_TBOOLEAN) {
-        lua_pushfstring(L, "a %s", luaL_typename(L, -2));
+        aisim_l_push_shown(L, -2);
         go_on = refuse_admission(s, a, request, err);
     } else if (!go_on) {
         int type = lua_type(L, -1);

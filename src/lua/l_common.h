@@ -29,6 +29,7 @@
 #include "aisim/sim.h"
 #include "lua/l_base.h"
 #include "lua/l_limits.h"
+#include "lua/l_profile.h"
 
 /** What is being called, for the context line of an error. */
 typedef struct aisim_l_site {
@@ -73,6 +74,7 @@ typedef struct aisim_l_sim {
     bool has_class_deadlines;
     int error_ref;     /**< message of the callback that failed, LUA_NOREF = none */
     aisim_status code; /**< how the run ended */
+    aisim_l_profile *profile; /**< NULL = not measured */
     struct aisim_l_hooks *hooks;
     struct aisim_l_timers *timers;
     struct aisim_l_cluster *cluster;

@@ -177,6 +177,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_report_register(L);
     aisim_l_records_register(L);
     aisim_l_engine_register(L);
+    aisim_l_profile_register(L);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");
     return 1;

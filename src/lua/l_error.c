@@ -58,10 +58,27 @@ void aisim_l_where_function(lua_State *L, int index)
     lua_Debug ar;
     lua_pushvalue(L, index);
     lua_getinfo(L, ">S", &ar);
-    if (ar.linedefined > 0) {
+    if (*ar.what == 'C') {
+        lua_pushliteral(L, "(a function in C)");
+    } else if (ar.linedefined > 0) {
         lua_pushfstring(L, "%s:%d", chunk_name(&ar), ar.linedefined);
     } else {
         lua_pushstring(L, chunk_name(&ar));
+    }
+}
+
+const char *aisim_l_push_shown(lua_State *L, int index)
+{
+    lua_Number x = lua_tonumber(L, index);
+    switch (lua_type(L, index)) {
+    case LUA_TNIL:
+        return lua_pushliteral(L, "nil");
+    case LUA_TNUMBER: /* the sign of a NaN is an accident of the machine */
+        return isnan(x) ? lua_pushliteral(L, "nan") : luaL_tolstring(L, index, NULL);
+    case LUA_TSTRING:
+        return lua_pushfstring(L, "'%s'", lua_tostring(L, index));
+    default:
+        return lua_pushfstring(L, "a %s", luaL_typename(L, index));
     }
 }
 
@@ -240,6 +257,14 @@ static int l_fail(lua_State *L)
     return aisim_l_fail(L, "%s", luaL_checkstring(L, 1));
 }
 
+/* core.fail_in(function, message): raises with the place where the function was written */
+static int l_fail_in(lua_State *L)
+{
+    aisim_l_where_function(L, 1);
+    lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), luaL_checkstring(L, 2));
+    return lua_error(L);
+}
+
 /* core.traceback(error): message handler for whoever runs scripts; adds the script frames once */
 static int l_traceback(lua_State *L)
 {
@@ -288,6 +313,7 @@ void aisim_l_error_register(lua_State *L)
     static const luaL_Reg functions[] = {{"where", l_where},         {"fail", l_fail},
                                          {"traceback", l_traceback}, {"library", l_library},
                                          {"folder", l_folder},       {"error_text", l_error_text},
+                                         {"fail_in", l_fail_in},
                                          {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

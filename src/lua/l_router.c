@@ -57,10 +57,7 @@ static uint32_t refuse_choice(l_router *r, const aisim_request *request, int val
                               aisim_error *err)
 {
     lua_State *L = r->s->L;
-    int type = lua_type(L, value);
-    const char *what = type == LUA_TNUMBER || type == LUA_TSTRING
-                           ? luaL_tolstring(L, value, NULL)
-                           : lua_pushfstring(L, "a %s", luaL_typename(L, value));
+    const char *what = aisim_l_push_shown(L, value);
     const char *hint = lua_pushfstring(L, "candidates are 1..%d (return nil to queue)", (int)n);
     return refuse(r, request, what, hint, err);
 }
@@ -87,10 +84,7 @@ static uint32_t draw(l_router *r, const aisim_request *request, int list, uint32
         if (!isfinite(weight) || weight < 0.0) {
             lua_rawgeti(L, list, (lua_Integer)i + 1);
             const char *what = lua_pushfstring(L, "weight %s for candidate %d",
-                                               lua_type(L, -1) == LUA_TNUMBER && isnan(weight)
-                                                   ? "nan"
-                                                   : luaL_tolstring(L, -1, NULL),
-                                               (int)i + 1);
+                                               aisim_l_push_shown(L, -1), (int)i + 1);
             return refuse(r, request, what, "weights are finite numbers >= 0", err);
         }
         sum += weight;

@@ -206,7 +206,14 @@ void aisim_l_branch_resume(aisim_l_branch *branch, int nargs)
     aisim_l_frame frame = {
         .L = branch->L, .kind = "session", .number = branch->shared->number, .sim = s};
     aisim_l_frame_enter(s->limits, &frame);
+    aisim_profile *watch = s->profile != NULL ? &s->profile->watch : NULL;
+    aisim_part before = aisim_part_enter(watch, AISIM_PART_LUA);
+    int64_t begun_ns = watch != NULL ? watch->since_ns : 0;
     int status = lua_resume(branch->L, s->L, nargs, &nresults);
+    aisim_part_leave(watch, before);
+    if (watch != NULL) {
+        aisim_l_profile_add(s->profile, "sessions", branch->shared->kind->name, begun_ns);
+    }
     aisim_l_frame_leave(s->limits, &frame);
     if (status == LUA_YIELD) {
         if (branch->state == AISIM_L_BRANCH_RUNNING) {

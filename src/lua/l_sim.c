@@ -130,11 +130,22 @@ void aisim_l_abort(aisim_l_sim *s, lua_State *L)
     aisim_sim_abort(s->sim, &err);
 }
 
+static int measured_call(aisim_l_sim *s, const aisim_l_frame *frame, int nargs, int nresults)
+{
+    aisim_part before = aisim_part_enter(&s->profile->watch, AISIM_PART_LUA);
+    int64_t begun_ns = s->profile->watch.since_ns;
+    int status = lua_pcall(s->L, nargs, nresults, s->handler);
+    aisim_part_leave(&s->profile->watch, before);
+    aisim_l_profile_add(s->profile, frame->kind, frame->name, begun_ns);
+    return status;
+}
+
 bool aisim_l_call(aisim_l_sim *s, uint64_t outer, int nargs, int nresults)
 {
     aisim_l_frame frame = {.L = s->L, .kind = s->site.kind, .name = s->site.name, .sim = s};
     aisim_l_frame_enter(s->limits, &frame);
-    int status = lua_pcall(s->L, nargs, nresults, s->handler);
+    int status = s->profile == NULL ? lua_pcall(s->L, nargs, nresults, s->handler)
+                                    : measured_call(s, &frame, nargs, nresults);
     aisim_l_frame_leave(s->limits, &frame);
     s->active = outer;
     if (status == LUA_OK) {
@@ -204,6 +215,8 @@ static int sim_gc(lua_State *L)
     aisim_l_sessions_free(s);
     aisim_l_metrics_free(s);
     aisim_l_replays_free(s);
+    aisim_l_profile_free(s->profile);
+    s->profile = NULL;
     aisim_free(s->name);
     s->name = NULL;
     return 0;

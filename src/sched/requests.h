@@ -9,6 +9,7 @@
 #include "aisim/request.h"
 #include "base/array.h"
 #include "base/map.h"
+#include "base/profile.h"
 
 enum { AISIM_REQUEST_CHUNK = 512 }; /* records */
 
@@ -67,6 +68,7 @@ typedef struct aisim_engine {
     /** Prompt tokens an infinite cache would reuse, -1 = unknown; NULL = nobody knows. */
     int64_t (*ideal)(void *context, const aisim_request *r);
     void *context;
+    aisim_profile *profile; /**< NULL = nobody asks */
 } aisim_engine;
 
 static inline int64_t aisim_engine_ideal(const aisim_engine *engine, const aisim_request *r)

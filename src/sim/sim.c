@@ -87,6 +87,11 @@ aisim_observers *aisim_sim_observers(aisim_sim *sim)
     return &sim->engine.observers;
 }
 
+void aisim_sim_profile(aisim_sim *sim, struct aisim_profile *profile)
+{
+    sim->engine.profile = profile;
+}
+
 /* ---- cluster --------------------------------------------------------------------------------- */
 
 static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_config *config)

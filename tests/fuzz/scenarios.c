@@ -226,6 +226,28 @@ static void mutate_tokens(aisim_rng *rng)
     }
 }
 
+static const char *const numbers[] = {
+    "0", "1", "2", "3", "4", "5", "7", "8", "10", "16", "17", "31", "64", "100", "128", "250", "999",
+    "1000", "4096", "10000", "65536", "200000", "1e6", "0.5", "0.1", "1.5", "12.5", "1e-3", "-1",
+    "4294967296", "9007199254740993", "1e300", "(0/0)", "math.huge", "nil"};
+
+/* A number becomes another one: most of these still run. */
+static void mutate_value(aisim_rng *rng)
+{
+    size_t chosen = 0, chosen_length = 0, count = 0;
+    for (size_t at = 0; at < length;) {
+        size_t n = token_length(text + at, text + length);
+        bool is_value = text[at] >= '0' && text[at] <= '9';
+        if (is_value && below(rng, ++count) == 0) {
+            chosen = at;
+            chosen_length = n;
+        }
+        at += n;
+    }
+    const char *with = numbers[below(rng, sizeof numbers / sizeof *numbers)];
+    replace(chosen, chosen + chosen_length, with, strlen(with));
+}
+
 /* Case i: the text of a file with one to four changes. */
 static void make_case(uint32_t i)
 {
@@ -233,8 +255,11 @@ static void make_case(uint32_t i)
     int file = (int)below(&rng, (size_t)n_files);
     length = lengths[file];
     memcpy(text, files[file], length);
+    bool values = below(&rng, 2) == 0;
     for (uint32_t n = 1 + below(&rng, 4); n > 0; n--) {
-        if (below(&rng, 3) == 0) {
+        if (values) {
+            mutate_value(&rng);
+        } else if (below(&rng, 3) == 0) {
             mutate_bytes(&rng);
         } else {
             mutate_tokens(&rng);

@@ -32,6 +32,7 @@ M.VERBS = {
       command:flag("--requests", "With --out: one line per measured request in requests.jsonl.")
       command:option("--format", "table: for the reader. json: the report as one line."):choices { "table", "json" }
         :default "table"
+      command:flag("--profile", "Calls and time of every hook and policy, and of the parts of the engine.")
       command:flag("--quiet", "No progress line and, with table, no table.")
       limits.add_to(command)
     end,
@@ -120,8 +121,8 @@ M.VERBS = {
     name = "help", summary = "Explain a topic, or the question and the parameters of a scenario.",
     example = "aisim help router",
     build = function(command)
-      command:argument("topic", "engine, router, hooks, metrics, timing, limits, a verb, or a scenario file."):argname("TOPIC")
-        :args("?")
+      command:argument("topic", "engine, router, hooks, metrics, timing, limits, a verb, or a scenario file.")
+        :argname("TOPIC"):args("?")
     end,
   },
   {

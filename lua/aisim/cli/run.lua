@@ -3,6 +3,7 @@ local fault = require "aisim.cli.fault"
 local files = require "aisim.cli.files"
 local jobs = require "aisim.cli.job"
 local progress = require "aisim.cli.progress"
+local profile = require "aisim.cli.profile"
 local render = require "aisim.render"
 local terminal = require "aisim.cli.terminal"
 local watch = require "aisim.cli.notes"
@@ -47,6 +48,7 @@ local function simulate(job, args)
   else
     show, wipe = progress.new(job.until_ms, job.expect_runtime_s)
   end
+  if args.profile then sim:profile_() end
   terminal.host.polling(true)
   local options = { progress = show, until_ms = job.until_ms, requests = args.requests }
   local ok, result = xpcall(function() return sim:run(options) end, fault.handler)
@@ -65,7 +67,7 @@ local function simulate(job, args)
   local stats = result.stats
   return result, {
     wall_ms = (ended - built) * 1000, setup_ms = (built - started) * 1000,
-    events = stats.events, passes = stats.passes,
+    events = stats.events, passes = stats.passes, profile = sim:profile_rows_(),
   }
 end
 
@@ -79,9 +81,10 @@ local function need_preparation(run)
 end
 
 local function wall_json(wall)
-  return ('{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s}'):format(wall.wall_ms,
+  return ('{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s%s}'):format(wall.wall_ms,
     wall.setup_ms, wall.events, wall.passes,
-    wall.wall_ms > 0 and ("%.0f"):format(wall.events / wall.wall_ms * 1000) or "null")
+    wall.wall_ms > 0 and ("%.0f"):format(wall.events / wall.wall_ms * 1000) or "null",
+    wall.profile and ',"profile":' .. profile.json(wall.profile) or "")
 end
 
 --- One line: the report, with the object `wall` behind it.
@@ -102,6 +105,7 @@ function M.main(args)
   if args.out then files.check(args.out, args.overwrite) end
 
   local run, wall = simulate(job, args)
+  if wall.profile then terminal.err(profile.text(wall.profile)) end
   need_preparation(run)
   local signal = terminal.host.interrupted()
   terminal.host.quiet()
