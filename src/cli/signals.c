@@ -5,7 +5,8 @@
  * (lua/l_limits.h); a third signal kills.
  *
  * The watchdog is a periodic timer. It counts how long the innermost call into a script has been
- * going on: nothing runs in the script for that. What cannot be stopped by raising, because no
+ * going on: nothing runs in the script for that. The time is that of the processor, so that a busy
+ * machine kills no innocent run. What cannot be stopped by raising, because no
  * instruction of the script runs (a C function) or none may raise (a finalizer), ends the program. */
 #include "cli/program.h"
 
@@ -116,7 +117,7 @@ bool aisim_cli_watch(double timeout_s)
     sigemptyset(&action.sa_mask);
     sigaction(SIGALRM, &action, NULL);
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) {
+    if (timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &timer) != 0) {
         return false;
     }
     has_timer = true;

@@ -227,6 +227,14 @@ static void on_kv(void *context, uint32_t rank, bool stored, uint32_t run, uint3
                          where);
 }
 
+static void show_state(const builtin *b, uint32_t target, uint8_t state)
+{
+    aisim_route_state(b->route, target,
+                      state == AISIM_WORKER_READY      ? AISIM_TARGET_UP
+                      : state == AISIM_WORKER_DRAINING ? AISIM_TARGET_DRAIN
+                                                       : AISIM_TARGET_DOWN);
+}
+
 static void on_worker(void *context, uint32_t worker)
 {
     builtin *b = context;
@@ -235,10 +243,7 @@ static void on_worker(void *context, uint32_t worker)
         aisim_rank_view view;
         aisim_sim_rank(b->sim, b->first_rank + i, &view);
         if (view.worker == worker) {
-            aisim_route_state(b->route, i,
-                              view.state == AISIM_WORKER_READY      ? AISIM_TARGET_UP
-                              : view.state == AISIM_WORKER_DRAINING ? AISIM_TARGET_DRAIN
-                                                                    : AISIM_TARGET_DOWN);
+            show_state(b, i, view.state);
         }
     }
 }
@@ -298,9 +303,7 @@ static aisim_status add_targets(builtin *b, const aisim_route_options *o, aisim_
         double weight = o->n_weights > 0 ? o->weights[view.worker - first.worker] : 1.0;
         aisim_route_target(b->route, view.worker - first.worker + 1, view.rank_in_worker + 1,
                            weight, view.kv_total);
-    }
-    for (uint32_t worker = first.worker; worker <= last.worker; worker++) {
-        on_worker(b, worker);
+        show_state(b, i, view.state);
     }
     return AISIM_OK;
 }

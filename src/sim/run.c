@@ -245,8 +245,14 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
         if (sim->heap.foreground == sim->removed_foreground && top->t_ns > sim->now_ns) {
             break; /* only repetitions are left */
         }
-        if (top->t_ns > options->until_ns) {
+        if (top->t_ns > options->until_ns && options->until_ns < AISIM_NEVER) {
             return AISIM_OK;
+        }
+        if (top->t_ns >= AISIM_NEVER) {
+            return aisim_fail(err, AISIM_ERANGE,
+                              "the next event after t=%.3f ms is more than 146 years away: a pass, "
+                              "a timer or an arrival without an end",
+                              aisim_ms_from_ns(sim->now_ns));
         }
         aisim_entry entry = aisim_heap_pop(&sim->heap);
         if (stale(sim, &entry)) {

@@ -58,6 +58,7 @@ static size_t n_tokens;
 static uint64_t seed = 1;
 static const char *keep = ".";
 static progress *shared;
+static char errors_path[64];
 static char text[MAX_TEXT];
 static size_t length;
 static char scratch[MAX_TEXT];
@@ -278,6 +279,22 @@ static void write_case(const char *path)
     }
 }
 
+/* The end of what the case has said on standard error. */
+static void show_errors(void)
+{
+    char tail[1500];
+    FILE *file = fopen(errors_path, "rb");
+    if (file == NULL) {
+        return;
+    }
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    fseek(file, size > (long)sizeof tail ? size - (long)sizeof tail : 0, SEEK_SET);
+    size_t n = fread(tail, 1, sizeof tail, file);
+    fclose(file);
+    fwrite(tail, 1, n, stdout);
+}
+
 static void finding(uint32_t i, const char *what)
 {
     char path[512];
@@ -286,6 +303,7 @@ static void finding(uint32_t i, const char *what)
     write_case(path);
     shared->findings++;
     printf("case %u: %s (%s)\n", i, what, path);
+    show_errors();
     fflush(stdout);
 }
 
@@ -296,6 +314,10 @@ static void on_cpu(int number)
 {
     (void)number;
     if (++alarms > HANG_AFTER) {
+        const char *hang = "does not end\n";
+        if (write(STDERR_FILENO, hang, strlen(hang)) > 0) {
+            abort();
+        }
         abort();
     }
     if (alarms <= 2) { /* as a user would; the third would kill */
@@ -342,7 +364,9 @@ static void child(uint32_t from, uint32_t end, const char *path)
         dup2(null, STDOUT_FILENO);
         dup2(null, STDIN_FILENO);
         int err = dup(STDERR_FILENO);
-        dup2(null, STDERR_FILENO);
+        int errors = open(errors_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        dup2(errors, STDERR_FILENO);
+        close(errors);
         int status = run_case(path);
         fflush(stdout);
         dup2(out, STDOUT_FILENO);
@@ -399,6 +423,7 @@ int main(int argc, char **argv)
         return 2;
     }
     snprintf(path, sizeof path, "%s/a.lua", folder);
+    snprintf(errors_path, sizeof errors_path, "%s/errors", folder);
     int memory = open("/dev/zero", O_RDWR);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     uint32_t end = from + count;
@@ -421,6 +446,7 @@ int main(int argc, char **argv)
     }
     report(from, end, processes);
     remove(path);
+    remove(errors_path);
     rmdir(folder);
     return shared->findings > 0;
 }

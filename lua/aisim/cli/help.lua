@@ -84,8 +84,8 @@ names the line, the call, and has a traceback. pcall in the script gains nothing
 
 
 --hook-timeout is the time of one call into the script: a hook, a router, a session between two waits,
-setup, the report. What the engine does meanwhile, and reading traces, is not counted. Nothing runs in
-the script for it, so it costs nothing.
+setup, the report. Computing counts, waiting does not; nor does what the engine does meanwhile, and
+reading traces. Nothing runs in the script for it, so it costs nothing.
 --max-instructions counts all Lua code, in steps of 100, the same way on every machine.
 --memory-limit counts the values of the script without their garbage. A request for a quarter more
 than the limit is refused at once, with the line but without a traceback.
