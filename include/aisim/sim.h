@@ -99,6 +99,18 @@ typedef struct aisim_rank_view {
     /* kept by the router's book-keeping (spec/routing.md §1) */
     uint64_t active_requests, active_prefill_tokens, active_blocks;
 } aisim_rank_view;
+
+/** Single figures of many ranks, for policies that look at few of them. */
+typedef enum {
+    AISIM_FIGURE_ACTIVE_REQUESTS,
+    AISIM_FIGURE_ACTIVE_BLOCKS,
+    AISIM_FIGURE_WAITING,
+    AISIM_FIGURE_KV_USED
+} aisim_figure;
+
+/** Writes one figure of n ranks (the same as in aisim_rank_view) to out. O(n). */
+void aisim_sim_figures(const aisim_sim *sim, aisim_figure figure, uint32_t n,
+                       const uint32_t ranks[], double out[]);
 void aisim_sim_rank(const aisim_sim *sim, uint32_t rank, aisim_rank_view *out);
 
 typedef enum { AISIM_WORKER_DRAIN, AISIM_WORKER_STOP, AISIM_WORKER_RESUME } aisim_worker_command;

@@ -24,6 +24,7 @@ typedef struct l_router {
     char *name;
     int pick, on_done;  /* refs */
     int pick_arguments; /* how many the function takes */
+    bool wants_request; /* the first is not called _ */
     int on_done_arguments;
     int ask;            /* ref of the function that asks the wrapped policy, LUA_NOREF = none */
     aisim_router inner; /* the wrapped policy; pick NULL = none */
@@ -144,8 +145,10 @@ static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request
     s->site = (aisim_l_site){"router", r->name, request, AISIM_NONE, targets->n};
     lua_rawgeti(L, s->refs, r->pick);
     int n = r->pick_arguments;
-    if (n > 0) {
+    if (n > 0 && r->wants_request) {
         aisim_l_push_view(L, s, request);
+    } else if (n > 0) {
+        lua_pushnil(L);
     }
     aisim_l_targets_push(r->targets, request, targets->n, targets->ranks);
     if (n > 2) {
@@ -337,6 +340,10 @@ static int sim_router(lua_State *L)
     targets->name = r->name;
     r->inner = inner;
     r->pick_arguments = aisim_l_wanted_arguments(L, 4, inner.pick != NULL ? 4 : 3);
+    lua_pushvalue(L, 4);
+    const char *first = lua_getlocal(L, NULL, 1); /* a parameter's name; nothing is pushed */
+    r->wants_request = first == NULL || strcmp(first, "_") != 0;
+    lua_pop(L, 1);
     lua_pushvalue(L, 4);
     r->pick = aisim_l_anchor(L, s);
     r->on_done = LUA_NOREF;

@@ -207,6 +207,29 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
         .active_blocks = load->active_blocks};
 }
 
+void aisim_sim_figures(const aisim_sim *sim, aisim_figure figure, uint32_t n,
+                       const uint32_t ranks[], double out[])
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const aisim_rank *rank = sim->ranks.data[ranks[i]];
+        const sim_load *load = &sim->loads.data[ranks[i]];
+        switch (figure) {
+        case AISIM_FIGURE_ACTIVE_REQUESTS:
+            out[i] = (double)load->active_requests;
+            break;
+        case AISIM_FIGURE_ACTIVE_BLOCKS:
+            out[i] = (double)load->active_blocks;
+            break;
+        case AISIM_FIGURE_WAITING:
+            out[i] = (double)(rank->waiting.slots.len + rank->offload.queue.len);
+            break;
+        case AISIM_FIGURE_KV_USED:
+            out[i] = (double)aisim_block_pool_active(&rank->pool);
+            break;
+        }
+    }
+}
+
 aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *err)
 {
     const aisim_worker *worker = &sim->workers.data[index];

@@ -2,6 +2,8 @@
 -- configuration, the parameters, and which hooks are registered at what price.
 local aisim = require "aisim"
 local catalogue = require "aisim.cli.catalogue"
+local check = require "aisim.check"
+local clocks = require "aisim.cli.clocks"
 local fault = require "aisim.cli.fault"
 local help = require "aisim.cli.help"
 local jobs = require "aisim.cli.job"
@@ -25,24 +27,73 @@ local function parameters(job, out)
   out[#out + 1] = "parameters\n" .. table_of.text(rows, 2)
 end
 
---- Runs setup and writes down the hooks.
+-- What calls functions of the script during a run: method -> how it is named.
+local CALLERS <const> = {
+  on = "hook", router = "router", admission = "admission", at = "timer", after = "timer", every = "timer",
+  sessions = "sessions", series = "series",
+}
+
+--- Where a function was written, or a line in it.
+local function place_of(fn, line)
+  local info = debug.getinfo(fn, "S")
+  return info.what == "C" and "(in C)" or ("%s:%d"):format(info.short_src, line or info.linedefined)
+end
+
+--- Functions among the arguments of a call, or in its table of options.
+local function functions_of(...)
+  local list = {}
+  for i = 1, select("#", ...) do
+    local value = select(i, ...)
+    if type(value) == "function" then list[#list + 1] = value end
+    if type(value) == "table" and not getmetatable(value) then
+      for _, key in ipairs(check.sorted(value)) do
+        if type(value[key]) == "function" then list[#list + 1] = value[key] end
+      end
+    end
+  end
+  return list
+end
+
+--- Runs setup and writes down the hooks, and every function that is called later.
 local function build(job)
-  local registered = {}
-  require "aisim.sim" -- defines the method that is watched here
+  local registered, called = {}, {}
+  require "aisim.sim" -- defines the methods that are watched here
   local methods = require("aisim.core").methods["aisim.Sim"]
-  local on <const> = methods.on
-  methods.on = function(sim, name, fn, options)
-    local hook = on(sim, name, fn, options)
-    local info = debug.getinfo(fn, "S")
-    registered[#registered + 1] = { name = name, place = ("%s:%d"):format(info.short_src, info.linedefined) }
-    return hook
+  local before = {}
+  for method, kind in pairs(CALLERS) do
+    local original <const> = methods[method]
+    before[method] = original
+    methods[method] = function(sim, ...)
+      for _, fn in ipairs(functions_of(...)) do
+        called[#called + 1] = { fn = fn, name = method == "on" and ("hook '%s'"):format((...)) or kind }
+      end
+      if method == "on" then
+        local name, fn = ...
+        if type(fn) == "function" then registered[#registered + 1] = { name = name, place = place_of(fn) } end
+      end
+      local result = original(sim, ...)
+      return result
+    end
   end
   local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
   local ok, problem = xpcall(job.setup, fault.handler, sim)
-  methods.on = on
+  for method, original in pairs(before) do methods[method] = original end
   if not ok then error(problem, 0) end
   jobs.need_used(job)
-  return sim, registered
+  return sim, registered, called
+end
+
+local function clock_warnings(called, out)
+  local rows = {}
+  for _, call in ipairs(called) do
+    local name, line = clocks.find(call.fn)
+    if name then
+      rows[#rows + 1] = { place_of(call.fn, line),
+        ("warning: %s reads %s, the clock of the machine: results differ from run to run (sim:now() is virtual time)")
+          :format(call.name, name) }
+    end
+  end
+  if #rows > 0 then out[#out + 1] = "clocks\n" .. table_of.text(rows, 2) end
 end
 
 local function hooks(registered, out)
@@ -71,7 +122,7 @@ function M.main(args)
   end
   out[#out + 1] = ("seed         %d (%s)"):format(job.seed, job.seed_origin or "default")
   parameters(job, out)
-  local sim, registered = build(job)
+  local sim, registered, called = build(job)
   if job.yaml then
     out[#out + 1] = "configuration\n  " .. job.yaml:gsub("\n$", ""):gsub("\n", "\n  ")
   else
@@ -83,6 +134,7 @@ function M.main(args)
     end
   end
   hooks(registered, out)
+  clock_warnings(called, out)
   if job.S then out[#out + 1] = "report       " .. (job.S.report and "of the scenario" or "default table") end
   for i, expectation in ipairs(job.expectations) do
     out[#out + 1] = (i == 1 and "expect       " or "             ") .. expectation.text

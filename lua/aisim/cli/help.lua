@@ -57,7 +57,8 @@ Its options, in Lua beside `policy` and in YAML below `router:` (spec names in f
 
 sim:router { name =, columns =, pick = function(req, targets, now) … end } takes your own. pick
 returns the index of a target, nil (the request waits at the router), or nil and a list of weights to
-draw from. targets.n is the number of candidates; each column below is an array targets.COLUMN[i].
+draw from. An argument called _ is not made, which saves its time. targets.n is the number of
+candidates; each column below is an array targets.COLUMN[i].
 Columns named in `columns` are kept up to date; overlaps are computed only if declared or read.
 
 ]] .. table.concat(table_of.wrap(table.concat(columns, ", "), 96), "\n") .. "\n\nExample: examples/custom_router.lua"
