@@ -186,7 +186,7 @@ describe("admission", function()
   it("must answer true or false", function()
     local sim = support.cluster()
     sim:submit { prompt_tokens = 8, output_tokens = 1 }
-    assert.equal("scenarios/a.lua:1: admission returned a number at t=0 ms for request 1; true, or false and a " ..
+    assert.equal("scenarios/a.lua:1: admission returned 1 at t=0 ms for request 1; true, or false and a " ..
       "reason expected",
       support.message("local sim = ... sim:admission(function() return 1 end)\nsim:run()", sim))
   end)
