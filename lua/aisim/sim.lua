@@ -170,7 +170,7 @@ function M:router(options)
   options = check.options("router", options, ROUTER)
   local pool = router_pool(self, options)
   if not options.pick then check.fail("router.pick: function expected, got nil (or name a policy)") end
-  if options.wrap then refuse_policy(options.wrap.policy) end
+  if options.wrap then refuse_policy(check.value("router.wrap.policy", options.wrap.policy, { "text" })) end
   self:router_(pool, options.name or "lua", options.pick, options.on_done, options.columns,
     options.telemetry_period_ms, options.wrap)
 end
