@@ -33,7 +33,11 @@ enum {
     MAX_FILES = 64,
     MAX_TOKENS = 1 << 15,
     CPU_MS = 300,    /* of one case, then it is interrupted; asked again after as much */
+#if defined(__SANITIZE_ADDRESS__)
+    HANG_AFTER = 200, /* times that: slower, and no memory limit ends what makes a million plays */
+#else
     HANG_AFTER = 20, /* times that */
+#endif
     LEAK_CHECK = 50, /* cases between two */
     STATUSES = 256
 };
