@@ -221,6 +221,17 @@ typedef struct aisim_client {
 } aisim_client;
 uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client);
 
+/** Warmup of workloads (traffic 3.6). `add` says before the run that one will come; the first
+ *  `begins` shows phase start -> warmup, the last `over` warmup -> profile, with a barrier between
+ *  them if it ended in one. The measurement starts there. */
+void aisim_sim_warmup_add(aisim_sim *sim);
+void aisim_sim_warmup_begins(aisim_sim *sim);
+void aisim_sim_warmup_over(aisim_sim *sim, bool barrier);
+
+/** When the next copy between tiers ends that a resting rank waits for; AISIM_NEVER (INT64_MAX) =
+ *  none moves. O(tiers) */
+int64_t aisim_sim_transfer_due(const aisim_sim *sim);
+
 /** Index of a traffic class name, added if new ("" = 0). */
 uint16_t aisim_sim_class(aisim_sim *sim, const char *name);
 const char *aisim_sim_class_name(const aisim_sim *sim, uint16_t class_id);

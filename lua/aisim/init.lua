@@ -19,6 +19,9 @@ local PARTS <const> = {
   open = { "aisim.workload", "open" },
   closed = { "aisim.workload", "closed" },
   agentx = { "aisim.agentx", "agentx" },
+  agent = { "aisim.generated", "agent" },
+  synthetic_session = { "aisim.generated", "synthetic_session" },
+  agentic_code = { "aisim.generated", "agentic_code" },
   trace = { "aisim.trace", "trace" },
   plays = { "aisim.plays", "load" },
   plays_of = { "aisim.plays", "build" },
@@ -29,7 +32,7 @@ local PARTS <const> = {
 }
 
 -- Named in the contract, not there yet: said by name.
-local LATER <const> = { agent = true, json = true, csv = true, admission = true,
+local LATER <const> = { json = true, csv = true, admission = true,
   scaler = true, router = true, table = true, plot = true, sweep = true, search = true, compare = true,
   kv_cost = true, softmax_pick = true, hash = true }
 

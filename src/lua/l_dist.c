@@ -14,6 +14,7 @@ typedef enum {
     D_UNIFORM,   /* [a, b) */
     D_EXP,       /* mean a */
     D_GAMMA,     /* shape a, scale b */
+    D_NORMAL,    /* mean a, standard deviation b */
     D_LOGNORMAL, /* exp(normal(a, b)) */
     D_PARETO,    /* a * u^(-1/b) */
     D_ZIPF,      /* rank 1..n with weight 1/rank^s: cumulative table */
@@ -93,6 +94,8 @@ static double draw(lua_State *L, int index, int rng_index)
         return aisim_rng_exponential(rng, d->a);
     case D_GAMMA:
         return d->b * aisim_rng_gamma(rng, d->a);
+    case D_NORMAL:
+        return d->a + d->b * aisim_rng_normal(rng);
     case D_LOGNORMAL:
         return exp(d->a + d->b * aisim_rng_normal(rng));
     case D_PARETO:
@@ -175,9 +178,10 @@ static void add_weights(lua_State *L, l_dist *d, int list)
 /* core.dist(kind, a, b): the kinds with two parameters */
 static int l_simple(lua_State *L)
 {
-    static const char *const names[] = {"const",     "uniform", "exp", "gamma",
-                                        "lognormal", "pareto",  NULL};
-    static const l_kind kinds[] = {D_CONST, D_UNIFORM, D_EXP, D_GAMMA, D_LOGNORMAL, D_PARETO};
+    static const char *const names[] = {"const",  "uniform",   "exp",    "gamma",
+                                        "normal", "lognormal", "pareto", NULL};
+    static const l_kind kinds[] = {D_CONST,  D_UNIFORM,   D_EXP,   D_GAMMA,
+                                   D_NORMAL, D_LOGNORMAL, D_PARETO};
     l_kind kind = kinds[luaL_checkoption(L, 1, NULL, names)];
     new_dist(L, kind, luaL_checknumber(L, 2), luaL_optnumber(L, 3, 0));
     return 1;
@@ -270,9 +274,9 @@ static int dist_gc(lua_State *L)
 
 static int dist_tostring(lua_State *L)
 {
-    static const char *const names[] = {"const",     "uniform", "exp",  "gamma",
-                                        "lognormal", "pareto",  "zipf", "empirical",
-                                        "mixture",   "clamp",   "fn"};
+    static const char *const names[] = {"const",     "uniform", "exp",   "gamma",
+                                        "normal",    "lognormal", "pareto", "zipf",
+                                        "empirical", "mixture", "clamp", "fn"};
     const l_dist *d = luaL_checkudata(L, 1, AISIM_L_DIST);
     lua_pushfstring(L, "distribution %s", names[d->kind]);
     return 1;

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "lua/l_common.h"
+#include "workload/arrivals.h"
 
 #define AISIM_L_RNG "aisim.Rng"
 #define AISIM_L_DIST "aisim.Dist"
@@ -25,14 +26,8 @@ double aisim_l_draw(lua_State *L, int dist, int rng);
  *  for draws below 0. */
 uint32_t aisim_l_draw_count(lua_State *L, int dist, int rng, uint32_t least, const char *what);
 
-/** Where an arrival process stands. Zero-initialise. */
-typedef struct aisim_l_arrival_cursor {
-    int64_t t_ns; /**< last arrival, relative to the start */
-    uint64_t n;   /**< arrivals so far */
-} aisim_l_arrival_cursor;
-
 /** The next arrival of the process at `arrivals` (ns since its start, never before the last one).
  *  @return false when there are no more */
-bool aisim_l_next_arrival(lua_State *L, int arrivals, int rng, aisim_l_arrival_cursor *cursor);
+bool aisim_l_next_arrival(lua_State *L, int arrivals, int rng, aisim_arrival_cursor *cursor);
 
 #endif

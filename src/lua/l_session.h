@@ -14,7 +14,7 @@ typedef struct aisim_l_session_kind {
     aisim_l_sim *s;
     char *name;                         /**< of its streams */
     int arrivals, arrival_stream, body; /**< refs */
-    aisim_l_arrival_cursor cursor;
+    aisim_arrival_cursor cursor;
     uint16_t client, class_id;
     uint32_t pool;
     int32_t priority;

@@ -70,6 +70,8 @@ struct aisim_sim {
     aisim_admission_fn admission;
     void *admission_context;
     bool track_load; /* some policy reads active_prefill_tokens or active_blocks */
+    uint32_t warming; /* workloads whose warmup is not over */
+    bool warmup_shown;
     bool running, started;
     bool retry_routers; /* a load-lowering event happened */
     char *stop_reason;

@@ -4,8 +4,8 @@
 
 void aisim_trace_give_up(aisim_trace_client *t, const aisim_error *err)
 {
-    t->over = t->ended = true;
-    aisim_sim_abort(t->sim, err);
+    t->ended = true;
+    aisim_pace_give_up(&t->pace, err);
 }
 
 /* ---- rows ---- */
@@ -104,7 +104,7 @@ uint32_t aisim_trace_read_row(aisim_trace_client *t, bool *begins_unit)
             aisim_trace_give_up(t, &err);
             return AISIM_NONE;
         }
-        if (*begins_unit && row.arrival_ns < 0 && t->config.load == AISIM_TRACE_TIMESTAMPS) {
+        if (*begins_unit && row.arrival_ns < 0 && t->config.timestamps) {
             aisim_fail_at(&err, AISIM_EINVAL, row.file, row.line, 0,
                           "session '%s': field 'timestamp' missing in its first row (or give a "
                           "load: concurrency, arrivals)",
@@ -133,16 +133,6 @@ void aisim_trace_release(aisim_trace_client *t, aisim_node node)
     }
 }
 
-/* The first `tokens` tokens of the path that ends in `node`. */
-static aisim_node prefix_of(const aisim_content *content, aisim_node node, uint32_t tokens)
-{
-    while (node.run != 0 && tokens < aisim_content_start(content, node.run)) {
-        node.run = aisim_content_parent(content, node.run);
-    }
-    node.tokens = tokens;
-    return node;
-}
-
 /* The prompt; its run has a reference for the caller. */
 aisim_node aisim_trace_prompt(aisim_trace_client *t, const aisim_trace_pending *row,
                               uint32_t *tokens)
@@ -157,7 +147,7 @@ aisim_node aisim_trace_prompt(aisim_trace_client *t, const aisim_trace_pending *
         *tokens += at.tokens;
     } else if (s != NULL && s->turns > 0 && row->has_kept) {
         uint32_t kept = row->kept_tokens < s->context.tokens ? row->kept_tokens : s->context.tokens;
-        at = prefix_of(content, s->context, kept);
+        at = aisim_content_prefix(content, s->context, kept);
     }
     aisim_content_hold(content, at.run);
     if (row->n_ids > 0) {
