@@ -21,6 +21,18 @@ function aisim.open(options) end
 ---@param options aisim.ClosedOptions
 ---@return aisim.Workload
 function aisim.closed(options) end
+--- Agents in C: system prompt, task, then steps of answer and tool result (spec/lua-api.md §5).
+---@param options aisim.AgentOptions
+---@return aisim.Workload
+function aisim.agent(options) end
+--- Sessions of several turns: each prompt is the conversation so far and new input.
+---@param options aisim.SyntheticSessionOptions
+---@return aisim.Workload
+function aisim.synthetic_session(options) end
+--- Coding agents with layers of shared context, resets and restarts.
+---@param options aisim.AgenticCodeOptions
+---@return aisim.Workload
+function aisim.agentic_code(options) end
 ---@param options aisim.AgentxOptions
 ---@return aisim.Workload
 function aisim.agentx(options) end
@@ -38,8 +50,8 @@ function aisim.agentx_synthetic(options) end
 ---@return aisim.Plays
 function aisim.plays_of(list) end
 
---- Traffic from a trace file: at its times, or with concurrency or arrivals.
----@param options { path: string|string[], format?: string, block_size?: integer, class?: string, speedup?: number, concurrency?: integer, arrivals?: aisim.Arrivals, limit?: integer, from_ms?: number, to_ms?: number, lanes?: integer, until_ms?: number, requests?: integer, sessions?: integer, pool?: any, rng?: string }
+--- Traffic from a trace file: at its times, or at a load of its own.
+---@param options aisim.TraceOptions
 ---@return aisim.Workload
 function aisim.trace(options) end
 ---@param source string|table   catalogue name, alias, path of a config.json, YAML or Lua file, or a table
@@ -68,7 +80,8 @@ function aisim.fail(message) end
 ---@field uniform fun(a: number, b: number): aisim.Dist
 ---@field exp fun(options: { mean: number }): aisim.Dist
 ---@field gamma fun(options: { mean: number, cv: number }): aisim.Dist
----@field lognormal fun(options: { mean?: number, p50?: number, p99?: number }): aisim.Dist   any two
+---@field normal fun(options: { mean: number, std: number, min?: number, max?: number }): aisim.Dist   cut to [min, max]
+---@field lognormal fun(options: { mean?: number, p50?: number, p99?: number, mu?: number, sigma?: number, min?: number, max?: number }): aisim.Dist   two of mean, p50, p99, or mu and sigma
 ---@field pareto fun(options: { min: number, alpha?: number, mean?: number }): aisim.Dist
 ---@field zipf fun(options: { n: integer, s?: number }): aisim.Dist
 ---@field empirical fun(source: string|(number|{ [1]: number, [2]: number })[]): aisim.Dist   a file, values, or { value, weight }
@@ -82,13 +95,17 @@ aisim.dist = {}
 
 ---@class aisim.arrivals
 ---@field poisson fun(options: { rate: aisim.Rate }): aisim.Arrivals
----@field gamma fun(options: { rate: aisim.Rate, cv: number }): aisim.Arrivals
+---@field gamma fun(options: { rate: aisim.Rate, cv?: number, smoothness?: number }): aisim.Arrivals   smoothness = 1 / cv^2
 ---@field weibull fun(options: { rate: aisim.Rate, shape: number }): aisim.Arrivals
 ---@field constant_rate fun(options: { rate: aisim.Rate }): aisim.Arrivals
 ---@field schedule fun(list: { [1]: number|string, [2]: aisim.Rate }[]): aisim.Arrivals   { seconds or text, rate from then on }
----@field burst fun(options: { size: integer, every_ms: aisim.Ms }): aisim.Arrivals
+---@field ramp fun(list: { [1]: number|string, [2]: aisim.Rate }[]): aisim.Arrivals   { seconds or text, rate }, linear between
+---@field square fun(options: { base: aisim.Rate, amplitude: aisim.Rate, period_ms: aisim.Ms, duty?: number }): aisim.Arrivals   base + amplitude for the part duty of a period
+---@field sine fun(options: { base: aisim.Rate, amplitude: aisim.Rate, period_ms: aisim.Ms }): aisim.Arrivals
+---@field burst fun(options?: { size?: integer, every_ms?: aisim.Ms }): aisim.Arrivals   without options: everything at the start
 ---@field all_at_once fun(options: { n: integer }): aisim.Arrivals
 ---@field trace fun(times: aisim.Ms[]): aisim.Arrivals   ascending
+---@field rate fun(arrivals: aisim.Arrivals): number?   mean per second, nil when there is no single one
 aisim.arrivals = {}
 
 ---@class aisim.Arrivals
@@ -407,25 +424,87 @@ function Sim:autoscale(options) end
 
 ---@class aisim.Workload
 
----@class aisim.UnitOptions
+---@alias aisim.InFlight integer|{ [1]: number|string, [2]: number }[]   a number, or { seconds or text, number }, linear between
+
+--- Shared by all workloads; the stop rule reached first wins, warmup counts in none of them.
+---@class aisim.CommonOptions
 ---@field class? string
----@field prompt aisim.Drawn       tokens, at least 1
----@field output aisim.Drawn       tokens, at least 1
----@field prefix? { groups: integer, tokens: integer, zipf?: number, name?: string }   adds to the prompt
 ---@field priority? integer
 ---@field deadline_ms? aisim.Ms
 ---@field pool? string|aisim.Pool
----@field until_ms? aisim.Ms
+---@field until_ms? aisim.Ms       nothing is sent at or after it
 ---@field requests? integer
----@field sessions? integer
+---@field sessions? integer        units begun; a single request is one
+---@field tokens? integer          prompt + output tokens sent; the request that reaches it is the last
+---@field requests_per_load_unit? number   requests = max(1, round(x * users or rate))
+---@field sessions_per_load_unit? number
+---@field warmup? { requests?: integer, seconds?: number, barrier?: boolean }   the first requests or seconds; with a barrier the rest waits until they have ended
 ---@field rng? string              name of its streams
+
+--- When units start: one of these.
+---@class aisim.LoadOptions: aisim.CommonOptions
+---@field arrivals? aisim.Arrivals|fun(now_ms: number, rng: aisim.Rng): number?
+---@field concurrency? aisim.InFlight
+---@field kv_capacity_fraction? number     so many in flight that their KV tokens (prompt + output / 2) are this part of the pool
+---@field users? aisim.InFlight            each sends its next turn think_ms after its previous answer
+---@field think_ms? aisim.Drawn
+
+---@class aisim.UnitOptions: aisim.CommonOptions
+---@field prompt? aisim.Drawn      tokens, at least 1
+---@field output? aisim.Drawn      tokens, at least 1
+---@field rows? { [1]: integer, [2]: integer }[]   { prompt, output }: lengths that belong together, instead of both
+---@field prefix? { groups: integer, tokens: integer, zipf?: number, weights?: number[], name?: string }   adds to the prompt
 
 ---@class aisim.OpenOptions: aisim.UnitOptions
 ---@field arrivals aisim.Arrivals|fun(now_ms: number, rng: aisim.Rng): number?
 
 ---@class aisim.ClosedOptions: aisim.UnitOptions
----@field users integer
+---@field users? aisim.InFlight
+---@field kv_capacity_fraction? number
 ---@field think_ms? aisim.Drawn
+
+---@class aisim.SyntheticSessionOptions: aisim.LoadOptions
+---@field turns? aisim.Drawn                       4
+---@field new_input_tokens_per_turn? aisim.Drawn   1024
+---@field output_tokens_per_turn? aisim.Drawn      128
+---@field inter_turn_delay_ms? aisim.Drawn         0
+---@field shared_prefix_ratio? number              part of the first input that a group shares
+---@field prefix_groups? integer
+---@field prefix_zipf? number
+---@field prefix_weights? number[]
+
+---@class aisim.AgentOptions: aisim.LoadOptions
+---@field system? { name?: string, tokens?: integer }   "agent-system", 12000: the same for all agents of that name
+---@field task? aisim.Drawn         tokens of the first message; median 2000
+---@field steps? aisim.Drawn        requests of an agent; median 45
+---@field output? aisim.Drawn       median 216
+---@field tool_ms? aisim.Drawn      median 8600
+---@field tool_tokens? aisim.Drawn  median 281
+---@field compact? false|{ above?: integer, to?: integer }   150000, 8000: a longer context becomes system prompt + summary
+
+---@class aisim.AgenticCodeOptions: aisim.LoadOptions
+---@field global_tokens? integer    14000: shared by all
+---@field groups? integer           16
+---@field group_tokens? integer     8000: shared by a group
+---@field group_zipf? number
+---@field group_weights? number[]
+---@field session_tokens? aisim.Drawn   2000
+---@field new_tokens? aisim.Drawn   per turn; median 281
+---@field output? aisim.Drawn       median 216
+---@field turn_gap_ms? aisim.Drawn  median 8600
+---@field reset? number             0.02: a turn is the last of its session
+---@field restart? number           0.02: the session goes on as another one with the same history
+---@field max_turns? integer
+
+---@class aisim.TraceOptions: aisim.LoadOptions
+---@field path string|string[]
+---@field format? string
+---@field block_size? integer
+---@field speedup? number
+---@field limit? integer
+---@field from_ms? aisim.Ms
+---@field to_ms? aisim.Ms
+---@field lanes? integer
 
 ---@class aisim.AgentxOptions
 ---@field plays aisim.Plays|string|string[]
