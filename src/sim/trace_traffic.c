@@ -47,13 +47,22 @@ static void submit_row(aisim_trace_client *t, const aisim_trace_pending *row, in
                            .phase = aisim_pace_sent(&t->pace, (uint64_t)tokens +
                                                                    row->output_tokens)};
     aisim_node planned = {0};
+    if (row->n_output_ids > 0) { /* the answer is known: who generates it after it finds its blocks */
+        planned = aisim_content_append_ids(content, prompt, row->ids + row->n_ids,
+                                           row->n_output_ids, 1, row->output_tokens);
+        submit.planned = planned;
+    }
     if (row->session != AISIM_NONE) {
         aisim_trace_session *s = &t->sessions.data[row->session];
         submit.session = s->number;
         submit.turn = s->turns;
         if (row->delta || row->has_kept) {
-            planned = aisim_content_append_private(content, prompt, row->output_tokens);
-            submit.planned = planned;
+            if (row->n_output_ids == 0) {
+                planned = aisim_content_append_private(content, prompt, row->output_tokens);
+                submit.planned = planned;
+            } else {
+                aisim_content_hold(content, planned.run);
+            }
             aisim_trace_release(t, s->context);
             s->context = planned;
         }
@@ -63,6 +72,9 @@ static void submit_row(aisim_trace_client *t, const aisim_trace_pending *row, in
     aisim_error err = {0};
     if (aisim_sim_submit(t->sim, &submit, NULL, &err) != AISIM_OK) {
         aisim_trace_give_up(t, &err);
+    }
+    if (row->n_output_ids > 0) {
+        aisim_content_release(content, planned.run);
     }
     aisim_content_release(content, prompt.run);
 }

@@ -12,8 +12,8 @@ typedef struct aisim_trace_pending {
     uint32_t input_tokens, output_tokens, kept_tokens;
     bool has_kept, delta;
     int32_t priority;
-    uint32_t block_size, n_ids;
-    aisim_id_run *ids;
+    uint32_t block_size, n_ids, n_output_ids;
+    aisim_id_run *ids; /* of the prompt, then of the answer */
     uint32_t session; /* AISIM_NONE = a request of its own */
     uint32_t next;    /* of the same session, or in the free list */
 } aisim_trace_pending;

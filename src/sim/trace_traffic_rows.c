@@ -39,11 +39,17 @@ static uint32_t keep_row(aisim_trace_client *t, const aisim_trace_row *row)
                                .priority = row->priority,
                                .block_size = row->block_size,
                                .n_ids = row->n_ids,
+                               .n_output_ids = row->n_output_ids,
                                .session = AISIM_NONE,
                                .next = AISIM_NONE};
+    if (row->n_ids + row->n_output_ids > 0) {
+        p->ids = aisim_alloc((size_t)row->n_ids + row->n_output_ids, sizeof *p->ids);
+    }
     if (row->n_ids > 0) {
-        p->ids = aisim_alloc(row->n_ids, sizeof *p->ids);
         memcpy(p->ids, row->ids, row->n_ids * sizeof *p->ids);
+    }
+    if (row->n_output_ids > 0) {
+        memcpy(p->ids + row->n_ids, row->output_ids, row->n_output_ids * sizeof *p->ids);
     }
     return index;
 }
@@ -95,7 +101,7 @@ uint32_t aisim_trace_read_row(aisim_trace_client *t, bool *begins_unit)
     if (row.session != NULL) {
         uint32_t s = session_of(t, row.session);
         aisim_trace_session *of = &t->sessions.data[s];
-        *begins_unit = !of->started && of->first == AISIM_NONE;
+        *begins_unit = !of->started && !of->refused && of->first == AISIM_NONE;
         if (*begins_unit && row.delay_ns > 0) {
             aisim_fail_at(&err, AISIM_EINVAL, row.file, row.line, 0,
                           "session '%s': its first row has a delay, which waits for a turn before "

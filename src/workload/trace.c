@@ -338,6 +338,7 @@ void aisim_trace_close(aisim_trace *trace)
     json_decref(trace->root);
     aisim_path_array_free(&trace->files);
     aisim_array_free(&trace->ids);
+    aisim_array_free(&trace->output_ids);
     aisim_array_free(&trace->after);
     aisim_array_free(&trace->line);
     for (uint32_t i = 0; i < trace->columns.len; i++) {
@@ -412,7 +413,7 @@ static aisim_status read_row(aisim_trace *trace, aisim_trace_row *row, bool *fou
         } else {
             json_decref(trace->root);
             trace->root = NULL;
-            trace->ids.len = trace->after.len = 0;
+            trace->ids.len = trace->output_ids.len = trace->after.len = 0;
             status = aisim_trace_parse(&at, reader->text, reader->size, &trace->root);
             if (status == AISIM_OK && trace->format == AISIM_TRACE_APPLIED_COMPUTE) {
                 status = aisim_trace_session_rows(trace, &at, trace->root);
@@ -422,6 +423,8 @@ static aisim_status read_row(aisim_trace *trace, aisim_trace_row *row, bool *fou
             }
             row->ids = trace->ids.data;
             row->n_ids = trace->ids.len;
+            row->output_ids = trace->output_ids.data;
+            row->n_output_ids = trace->output_ids.len;
             row->block_size = row->id_count > 0 ? trace->block_size : 0;
             row->after = trace->after.data;
             row->n_after = trace->after.len;

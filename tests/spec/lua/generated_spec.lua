@@ -65,7 +65,8 @@ describe("a synthetic session", function()
     local function lengths(prefill_ms, other)
       local sim = support.cluster(1, { timing = { type = "fixed", prefill_ms = prefill_ms, decode_ms = 1 } })
       if other then
-        sim:workload(aisim.synthetic_session { class = "other", concurrency = 2, sessions = 5, turns = D.uniform(1, 9) })
+        sim:workload(aisim.synthetic_session { class = "other", concurrency = 2, sessions = 5,
+          turns = D.uniform(1, 9) })
       end
       sim:workload(aisim.synthetic_session { class = "chat", concurrency = 3, sessions = 12, turns = D.uniform(1, 6),
         new_input_tokens_per_turn = D.exp { mean = 20 }, output_tokens_per_turn = D.exp { mean = 9 } })
