@@ -539,16 +539,11 @@ function Sim:autoscale(options) end
 ---@field rescale fun(self: aisim.Plays, options: { time?: number, delay?: number, output?: number }): aisim.Plays
 ---@field merge fun(self: aisim.Plays, ...: aisim.Plays): aisim.Plays
 
----@class aisim.SessionsOptions
----@field class? string
----@field arrivals aisim.Arrivals|fun(now_ms: number, rng: aisim.Rng): number?
+--- One of arrivals, concurrency; stop rules end the starts of sessions, not the calls of a body.
+---@class aisim.SessionsOptions: aisim.CommonOptions
+---@field arrivals? aisim.Arrivals|fun(now_ms: number, rng: aisim.Rng): number?
+---@field concurrency? aisim.InFlight
 ---@field body fun(s: aisim.Session)
----@field until_ms? aisim.Ms
----@field sessions? integer
----@field requests? integer
----@field pool? string|aisim.Pool
----@field priority? integer
----@field rng? string
 
 ---@class aisim.Session
 ---@field id integer

@@ -284,28 +284,20 @@ end
 
 -- Sessions -----------------------------------------------------------------------------------------
 
-local SESSIONS <const> = {
-  class = { "text", default = "" },
-  arrivals = { "arrivals", required = true, expected = "arrival process", read = arrivals.read },
+local SESSIONS <const> = M.fields(COMMON, {
+  arrivals = ARRIVALS,
+  concurrency = LEVEL,
   body = { "function", required = true },
-  until_ms = { "ms", above = 0 },
-  sessions = { "integer", min = 1 },
-  requests = { "integer", min = 1 },
-  pool = { "any" },
-  priority = { "integer", min = -2147483647, max = 2147483647, default = 0 },
-  rng = { "text" },
-}
+})
 
 --- sim:sessions{…}
 function M.sessions(sim, options)
   options = check.options("sessions", options, SESSIONS)
-  if not (options.until_ms or options.sessions or options.requests) and not arrivals.is_finite(options.arrivals) then
-    check.fail("sessions: traffic without an end; give until_ms, sessions or requests")
-  end
-  options.pool = pool_number(sim, options)
-  options.rng = stream_name(sim, "sessions", options)
-  options.sessions, options.requests = options.sessions or 0, options.requests or 0
-  sim:sessions_(options)
+  local n = loads_given(options)
+  if n == 0 then check.fail("sessions.arrivals: arrival process expected, got nil") end
+  if n > 1 then check.fail("sessions: arrivals and concurrency say when sessions start; give one") end
+  M.needs_end("sessions", options)
+  sim:sessions_(M.settle(sim, "sessions", "sessions", M.prepare(sim, "sessions", options)))
 end
 
 local CALL <const> = {

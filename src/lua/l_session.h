@@ -4,7 +4,7 @@
 
 #include "base/array.h"
 #include "lua/l_common.h"
-#include "lua/l_random.h"
+#include "lua/l_source.h"
 
 #define AISIM_L_SESSION "aisim.Session"
 #define AISIM_L_BRANCH "aisim.Branch"
@@ -12,15 +12,12 @@
 /** One sim:sessions{…}: its arrivals and its client. */
 typedef struct aisim_l_session_kind {
     aisim_l_sim *s;
-    char *name;                         /**< of its streams */
-    int arrivals, arrival_stream, body; /**< refs */
-    aisim_arrival_cursor cursor;
+    const char *name; /**< of its streams */
+    int body;         /**< ref */
+    aisim_pace pace;  /**< starts sessions; limits end those starts, not the calls of a body */
     uint16_t client, class_id;
     uint32_t pool;
     int32_t priority;
-    int64_t until_ns;
-    uint64_t max_sessions, max_requests; /**< 0 = no limit */
-    uint64_t sessions, requests;         /**< so far */
 } aisim_l_session_kind;
 
 /** One session: what its branches share. Lives in a userdata (the object s of the body). */
@@ -85,6 +82,9 @@ void aisim_l_branch_sleep(aisim_l_branch *branch, int64_t at_ns);
 
 /** Ends a branch from outside: its request is cancelled, its coroutine closed, its forks too. */
 void aisim_l_branch_cancel(lua_State *L, aisim_l_branch *branch);
+
+/** The branch waits until the barrier of its warmup opens; its coroutine yields next. */
+void aisim_l_branch_hold(aisim_l_branch *branch);
 
 /** Starts an unstarted fork at the current time. */
 void aisim_l_branch_start(aisim_l_branch *branch);

@@ -76,6 +76,16 @@ void aisim_pace_hold(aisim_pace *p, aisim_timer_fn fn, void *context, void (*dro
     aisim_array_push(&p->held, (aisim_pace_held){fn, context, drop});
 }
 
+bool aisim_pace_holds(aisim_pace *p)
+{
+    /* the warmup ends with the issue of the request after it */
+    if (p->part == AISIM_PACE_WARMUP && p->config.warmup_requests > 0 &&
+        p->warmup_sent >= p->config.warmup_requests) {
+        end_warmup(p);
+    }
+    return p->part == AISIM_PACE_SETTLE;
+}
+
 /* ---- limits ---------------------------------------------------------------------------------- */
 
 aisim_pace_answer aisim_pace_ask(aisim_pace *p)
@@ -87,12 +97,7 @@ aisim_pace_answer aisim_pace_ask(aisim_pace *p)
         p->over = true;
         return AISIM_PACE_OVER;
     }
-    /* the warmup ends with the issue of the request after it */
-    if (p->part == AISIM_PACE_WARMUP && c->warmup_requests > 0 &&
-        p->warmup_sent >= c->warmup_requests) {
-        end_warmup(p);
-    }
-    return p->part == AISIM_PACE_SETTLE ? AISIM_PACE_HOLD : AISIM_PACE_SEND;
+    return aisim_pace_holds(p) ? AISIM_PACE_HOLD : AISIM_PACE_SEND;
 }
 
 uint8_t aisim_pace_sent(aisim_pace *p, uint64_t tokens)

@@ -82,6 +82,8 @@ void aisim_pace_begin(aisim_pace *pace, bool paced);
 
 /** May a request be sent now? `over` is sticky. O(1) */
 aisim_pace_answer aisim_pace_ask(aisim_pace *pace);
+/** Is everything held for the barrier? For requests that no limit ends. O(1) */
+bool aisim_pace_holds(aisim_pace *pace);
 /** Calls fn(context, sim, t) when the barrier opens; drop (NULL allowed) if that never happens. */
 void aisim_pace_hold(aisim_pace *pace, aisim_timer_fn fn, void *context,
                      void (*drop)(void *context));

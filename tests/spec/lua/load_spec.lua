@@ -274,6 +274,28 @@ describe("a warmup", function()
     assert.is_true(tonumber(phases[2]:match "^(%S+) warmup barrier$") >= 100, phases[2])
   end)
 
+  it("tags and holds the calls of coroutines", function()
+    local sim = support.cluster()
+    local phases, at, answers = {}, {}, 0
+    sim:on("phase", function(t, from, to) phases[#phases + 1] = ("%g %s %s"):format(t, from, to) end)
+    sim:on("request.arrive", function(t) at[#at + 1] = t end)
+    sim:sessions { concurrency = 2, sessions = 3, warmup = { requests = 3, barrier = true }, body = function(s)
+      for _ = 1, 2 do
+        local r = s:call { prompt_tokens = 8, output_tokens = 2 }
+        assert(r.reason == "length" and r.prompt_tokens == 8)
+        answers = answers + 1
+      end
+    end }
+    local m = sim:run().metrics
+    assert.equal(3, m.preparation_requests)
+    assert.equal(#at - 3, m.completed_requests)
+    assert.equal(answers, #at)
+    local opened = tonumber(phases[2]:match "^(%S+) warmup barrier$")
+    assert.is_true(at[3] < opened)
+    assert.equal(opened, at[4])
+    assert.equal(5 * 2, #at) -- two sessions begun in the warmup, three measured
+  end)
+
   it("that fails keeps the barrier closed", function()
     local sim = support.cluster(1, { context_length = 16 })
     sim:workload(aisim.closed { users = 1, requests = 1, warmup = { requests = 1, barrier = true }, prompt = 40,
