@@ -189,3 +189,35 @@ int64_t aisim_trace_ideal(aisim_trace_client *t, const aisim_trace_pending *row,
     return (int64_t)aisim_reuse_add(t->ideal, 0, row->ids, row->n_ids, row->block_size,
                                     row->input_tokens, 0);
 }
+
+/* ---- sizes ---- */
+
+aisim_status aisim_trace_mean_tokens(const aisim_trace *trace, double *tokens, aisim_error *err)
+{
+    aisim_trace *scan = NULL;
+    aisim_map contexts = {0}; /* of sessions whose rows only add: prompt and answer so far */
+    aisim_trace_row row;
+    bool found = true;
+    uint64_t rows = 0;
+    *tokens = 0;
+    aisim_status status = aisim_trace_again(trace, &scan, err);
+    while (status == AISIM_OK && found) {
+        status = aisim_trace_next(scan, &row, &found, err);
+        if (status != AISIM_OK || !found) {
+            break;
+        }
+        uint32_t input = row.input_tokens;
+        if (row.delta && row.session != NULL) {
+            uint64_t hash = aisim_hash_text(row.session);
+            uint32_t before = aisim_map_get(&contexts, hash, 0);
+            input += before == AISIM_NONE ? 0 : before;
+            aisim_map_set(&contexts, hash, 0, input + row.output_tokens);
+        }
+        *tokens += (double)input + 0.5 * row.output_tokens;
+        rows++;
+    }
+    aisim_trace_close(scan);
+    aisim_map_free(&contexts);
+    *tokens = rows > 0 && *tokens > 0 ? *tokens / (double)rows : 1.0;
+    return status;
+}

@@ -1,4 +1,4 @@
---- lua/aisim/meta.lua describes exactly what is registered.
+--- lua/aisim/meta.lua and meta_traffic.lua describe exactly what is registered.
 local core = require "aisim.core"
 local hooks = require "aisim.hooks"
 require "aisim.sim"
@@ -6,9 +6,11 @@ require "aisim.workload"
 require "aisim.timing"
 require "aisim.plays"
 
-local path = assert(package.searchpath("aisim.meta", package.path))
-local file <close> = assert(io.open(path))
-local meta = file:read "a"
+local meta = ""
+for _, name in ipairs { "aisim.meta", "aisim.meta_traffic" } do
+  local file <close> = assert(io.open(assert(package.searchpath(name, package.path))))
+  meta = meta .. file:read "a"
+end
 
 --- class -> set of methods, class -> set of fields
 local function described()
