@@ -259,6 +259,8 @@ typedef struct aisim_run_options {
     void (*progress)(void *context,
                      const aisim_sim *sim); /**< NULL = none; about every 65,536 events */
     void *progress_context;
+    double max_wall_s; /**< traffic 3.5: stops the run after so much real time, looked at every few
+                            thousand events; 0 = no guard */
 } aisim_run_options;
 
 /** Runs until nothing is left, the limit, or a stop.

@@ -189,7 +189,7 @@ function Sim:derive(options) end
 function Sim:slo(options) end
 ---@param options { percentile_rule?: "linear"|"nearest"|"sketch", duration?: "measurement"|"observation"|"window", from_ms?: aisim.Ms, to_ms?: aisim.Ms, strict_slo?: boolean, percentiles?: number[] }
 function Sim:measure(options) end
----@param options? { until_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean }
+---@param options? { until_ms?: aisim.Ms, max_wall_time_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean }
 ---@return aisim.Run
 function Sim:run(options) end
 ---@param reason? string

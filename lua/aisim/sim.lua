@@ -187,9 +187,11 @@ local RUN <const> = {
   until_ms = { "ms", min = 0 },
   progress = { "function" },
   requests = { "boolean" },
+  max_wall_time_ms = { "ms", above = 0 },
 }
 
---- Runs to the end, a limit or a stop.
+--- Runs to the end, a limit or a stop. max_wall_time_ms guards real time: the run is then stopped, and where
+-- depends on the machine.
 function M:run(options)
   options = check.options("sim:run", options, RUN)
   for _, override in ipairs(self:overrides_()) do
@@ -200,7 +202,7 @@ function M:run(options)
     end
   end
   if options.requests ~= nil then self:keep_requests_(options.requests and math.maxinteger or 0) end
-  local state, reason = self:run_(options.until_ms, options.progress)
+  local state, reason = self:run_(options.until_ms, options.progress, options.max_wall_time_ms)
   return require("aisim.results").new(self, state, reason)
 end
 

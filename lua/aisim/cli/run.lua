@@ -48,7 +48,8 @@ local function simulate(job, args)
     show, wipe = progress.new(job.until_ms, job.expect_runtime_s)
   end
   terminal.host.polling(true)
-  local options = { progress = show, until_ms = job.until_ms, requests = args.requests }
+  local options = { progress = show, until_ms = job.until_ms, requests = args.requests,
+    max_wall_time_ms = job.max_wall_time_ms }
   local ok, result = xpcall(function() return sim:run(options) end, fault.handler)
   local ended = clock()
   terminal.host.polling(false)
