@@ -136,6 +136,12 @@ function M.sine(options)
   return core.arrivals("sine", o.base, o.amplitude, o.period_ms * 1e6)
 end
 
+-- Processes that never leave the time of their first arrival: no time limit ends them.
+local endless = setmetatable({}, { __mode = "k" })
+
+--- Does everything come at the start, without end?
+function M.is_endless_burst(arrivals) return endless[arrivals] == true end
+
 local BURST <const> = {
   size = { "integer", min = 1 },
   every_ms = { "ms", above = 0, finite = true },
@@ -148,7 +154,9 @@ function M.burst(options)
   if (options.size == nil) ~= (options.every_ms == nil) then
     check.fail("arrivals.burst: size and every_ms belong together; without both everything comes at the start")
   end
-  return core.arrivals("burst", options.size or 0, (options.every_ms or 0) * 1e6)
+  local process = core.arrivals("burst", options.size or 0, (options.every_ms or 0) * 1e6)
+  if not options.size then endless[process] = true end
+  return process
 end
 
 local AT_ONCE <const> = { n = { "integer", min = 1, required = true } }

@@ -85,6 +85,12 @@ M.COMMON = COMMON
 
 --- Raises unless the traffic ends.
 function M.needs_end(where, options)
+  local warmup = options.warmup and options.warmup.seconds
+  if options.arrivals and arrivals.is_endless_burst(options.arrivals) then
+    if warmup then check.fail("%s.warmup: a burst that has no end fills the time; give requests", where) end
+    if options.requests or options.sessions or options.tokens then return end
+    check.fail("%s: a burst without an end; give requests, sessions or tokens", where)
+  end
   for key in pairs(LIMITS) do
     if key ~= "warmup" and options[key] then return end
   end

@@ -20,7 +20,7 @@ local function quantity(path, value)
   if type(value) ~= "table" then return value end
   local name, parameters = next(value)
   local ok, law = pcall(DISTRIBUTIONS[name] or aisim.dist[name], parameters)
-  if not ok then error(("%s: %s"):format(path, tostring(law):gsub("^[^\n]-: ", "", 1)), 0) end
+  if not ok then error(("%s: %s"):format(path, tostring(law)), 0) end
   return law
 end
 

@@ -205,6 +205,22 @@ describe("a stop rule", function()
     assert.matches("aisim.open.requests_per_load_unit: the load has no single value; give a number", text)
   end)
 
+  it("of a burst is a number", function()
+    assert.equal(9, count { arrivals = A.burst {}, requests = 9 })
+    assert.equal("scenarios/a.lua:3: aisim.open: a burst without an end; give requests, sessions or tokens",
+      message "aisim.open { arrivals = A.burst {}, until_ms = 1000, prompt = 1, output = 1 }")
+    assert.equal("scenarios/a.lua:3: aisim.open.warmup: a burst that has no end fills the time; give requests",
+      message "aisim.open { arrivals = A.burst {}, requests = 1, warmup = { seconds = 1 }, prompt = 1, output = 1 }")
+  end)
+
+  it("may be real time, which the result says", function()
+    local sim = support.cluster()
+    sim:workload(aisim.closed { users = 4, requests = 1e7, prompt = 8, output = 2 })
+    local run = sim:run { max_wall_time_ms = 1 }
+    assert.equal("stopped", run.status)
+    assert.equal("max_wall_time_ms = 1 reached", run.reason)
+  end)
+
   it("counts sessions begun and turns sent", function()
     local function session(options)
       options.turns, options.new_input_tokens_per_turn, options.output_tokens_per_turn = 3, 4, 1
