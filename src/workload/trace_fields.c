@@ -10,8 +10,9 @@
 #include "base/clock.h"
 #include "workload/trace_parts.h"
 #include "workload/weka_fields.h"
+#include "workload/weka_squeeze.h"
 
-#define MAX_TOKENS INT64_C(2147483647)
+#define MAX_TOKENS UINT64_C(2147483647)
 
 aisim_status aisim_trace_fail(const aisim_trace_place *at, aisim_status code, const char *format,
                               ...)
@@ -71,6 +72,26 @@ static bool has_large_integer(const char *text, size_t size)
         }
     }
     return false;
+}
+
+aisim_status aisim_trace_parse_short(const aisim_trace_place *at, const char *text, size_t size,
+                                     json_t **out, bool *shortened)
+{
+    char *shorter = NULL;
+    size_t shorter_size = 0;
+    *shortened = aisim_weka_squeeze(text, size, &shorter, &shorter_size);
+    if (!*shortened) {
+        return aisim_trace_parse(at, text, size, out);
+    }
+    aisim_error quiet = {0};
+    const aisim_trace_place silent = {at->file, at->line, &quiet};
+    aisim_status status = aisim_trace_parse(&silent, shorter, shorter_size, out);
+    aisim_free(shorter);
+    if (status != AISIM_OK) { /* the message speaks of the text as it is */
+        *shortened = false;
+        return aisim_trace_parse(at, text, size, out);
+    }
+    return status;
 }
 
 aisim_status aisim_trace_parse(const aisim_trace_place *at, const char *text, size_t size,
@@ -246,6 +267,32 @@ static aisim_status read_ids(const aisim_trace_place *at, const json_t *list, co
             aisim_array_push(out, (aisim_id_run){id, 1});
         }
     }
+    return AISIM_OK;
+}
+
+aisim_status aisim_trace_runs(aisim_trace *trace, const aisim_trace_place *at, const json_t *list,
+                              const char *name, aisim_trace_row *row)
+{
+    trace->ids.len = 0;
+    size_t n = json_array_size(list);
+    uint64_t total = 0;
+    if (!json_is_array(list) || n % 2 != 0) {
+        return wrong(at, AISIM_EINVAL, name, list, "an array start, count, start, count, ...");
+    }
+    for (size_t i = 0; i < n; i += 2) {
+        uint64_t first, count;
+        if (!read_id(json_array_get(list, i), &first) ||
+            !read_id(json_array_get(list, i + 1), &count) || count == 0 ||
+            count > MAX_TOKENS - total || first >= UINT64_MAX - count) {
+            return aisim_trace_fail(at, AISIM_ERANGE,
+                                    "element %zu of '%s': whole numbers start >= 0, count >= 1 "
+                                    "expected",
+                                    i, name);
+        }
+        total += count;
+        aisim_array_push(&trace->ids, (aisim_id_run){first, count});
+    }
+    row->id_count = (uint32_t)total;
     return AISIM_OK;
 }
 

@@ -224,6 +224,35 @@ describe("aisim.trace", function()
     assert.equal(3, m.completed_requests)
   end)
 
+  it("reads long lists of ids in runs, and speaks of them as they stand in the file", function()
+    local function row(last, extra)
+      local ids = {}
+      for i = 1, 2000 do ids[i] = i < 1500 and i or 10 * i end
+      ids[2000] = last
+      return ('{"timestamp":0,"input_length":32000,"output_length":1%s,"hash_ids":[%s]}\n'):format(extra or "",
+        table.concat(ids, ","))
+    end
+    local runs = { "1,1499" }
+    for i = 1500, 2000 do runs[#runs + 1] = 10 * i .. ",1" end
+    local coded = ('{"timestamp":0,"input_length":32000,"output_length":1,"hash_runs":[%s]}\n'):format(
+      table.concat(runs, ","))
+    local function reuse(second)
+      local _, result = run { path = file_of("p.jsonl", row(20000) .. second), block_size = 16 }
+      return result.metrics.ideal_reuse_ratio * result.metrics.total_input_tokens
+    end
+    assert.equal(31984, reuse(row(20000))) -- the last token is always computed
+    assert.equal(31984, reuse(coded))
+    assert.equal(31984, reuse(row(20001)))
+    assert.matches("q.jsonl:1: element 1999 of 'hash_ids' is %-5, expected a whole number >= 0",
+      failure { path = file_of("q.jsonl", row(-5)), block_size = 16 })
+    assert.matches("q.jsonl:1: 'hash_ids' has 2000 ids, but 32000 tokens are 1000 blocks of 32",
+      failure { path = file_of("q.jsonl", row(20000)), block_size = 32 })
+    assert.matches("q.jsonl:1: field 'output_length' missing; keys found: timestamp, input_length, hash_ids",
+      failure { path = file_of("q.jsonl", (row(20000):gsub('"output_length":1,', ""))), block_size = 16 })
+    assert.matches("q.jsonl:1: fields 'hash_ids' and 'hash_runs' say the same thing; give one",
+      failure { path = file_of("q.jsonl", row(20000, ',"hash_runs":[1,2]')), block_size = 16 })
+  end)
+
   it("refuses speedup with concurrency and unknown keys", function()
     assert.error_matches(function() aisim.trace { path = "x", concurrency = 1, speedup = 2 } end, "no effect with concurrency")
     assert.error_matches(function() aisim.trace { path = "x", spedup = 2 } end, "did you mean 'speedup'")
