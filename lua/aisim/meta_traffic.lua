@@ -85,7 +85,9 @@ error("aisim.meta_traffic is read by editors, not by programs")
 ---@field limit? integer
 ---@field from_ms? aisim.Ms
 ---@field to_ms? aisim.Ms
----@field lanes? integer
+---@field lanes? integer           plays of a file in lanes; none = at their times
+---@field align_inputs? false|"floor"|"ceil"   weka
+---@field nested_timestamp_basis? "auto"|"absolute"|"relative"   weka
 
 ---@class aisim.AgentxOptions
 ---@field plays aisim.Plays|string|string[]

@@ -23,6 +23,8 @@ local TRACE <const> = workload.fields(workload.COMMON, workload.LOADS, {
   from_ms = { "ms", min = 0 },
   to_ms = { "ms", above = 0 },
   lanes = { "integer", min = 1, max = 1048576 },
+  align_inputs = { "any" },
+  nested_timestamp_basis = { "text" },
 })
 TRACE.priority = nil -- rows have their own
 
@@ -47,8 +49,16 @@ local function replay(options, kind, paths)
   for _, key in ipairs(OF_ROWS) do
     if options[key] ~= nil then check.fail("aisim.trace.%s: has no effect on a trace of plays", key) end
   end
-  local source = kind == "weka" and plays.load { path = paths }
-    or core.trace_plays(paths, { format = options.format, block_size = options.block_size })
+  local source
+  if kind == "weka" then
+    source = plays.load { path = paths, align_inputs = options.align_inputs,
+      nested_timestamp_basis = options.nested_timestamp_basis }
+    if options.block_size and options.block_size ~= source.block_size then
+      check.fail("aisim.trace.block_size = %d: the plays have blocks of %d", options.block_size, source.block_size)
+    end
+  else
+    source = core.trace_plays(paths, { format = options.format, block_size = options.block_size })
+  end
   if options.limit then source = source:first(options.limit) end
   if options.lanes then
     return agentx.agentx { plays = source, lanes = options.lanes, speedup = options.speedup, pool = options.pool }
@@ -79,6 +89,9 @@ function M.trace(options)
     check.fail("aisim.trace.to_ms = %s: must be > from_ms", check.show(options.to_ms))
   end
   local kind = holds_plays(paths, options)
+  for _, key in ipairs { "align_inputs", "nested_timestamp_basis" } do
+    if options[key] and kind ~= "weka" then check.fail("aisim.trace.%s: only plays of format weka have it", key) end
+  end
   if kind then return replay(options, kind, paths) end
   if options.lanes then check.fail("aisim.trace.lanes: only a trace of plays has lanes") end
   options.paths = paths

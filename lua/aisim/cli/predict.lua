@@ -111,6 +111,10 @@ local function plays(traffic)
   if source.format == "weka" then
     options.plays = aisim.plays { path = source.paths, align_inputs = source.align_inputs,
       nested_timestamp_basis = source.nested_timestamp_basis }
+    if source.block_size and source.block_size ~= options.plays.block_size then
+      error(("traffic.source.block_size = %d: the plays have blocks of %d"):format(source.block_size,
+        options.plays.block_size), 0)
+    end
   else
     options.plays = require("aisim.core").trace_plays(source.paths, { format = source.format,
       block_size = source.block_size })
@@ -138,6 +142,9 @@ local function trace(prediction, traffic)
   local options = common(prediction, traffic)
   options.path, options.format, options.block_size = source.paths, source.format, source.block_size
   if PLAYS[source.format] then options.until_ms = nil end -- the run ends there anyway
+  if source.format == "weka" then
+    options.align_inputs, options.nested_timestamp_basis = source.align_inputs, source.nested_timestamp_basis
+  end
   return aisim.trace(options)
 end
 
