@@ -83,13 +83,14 @@ end)
 
 -- Agents -------------------------------------------------------------------------------------------
 
--- Defaults: medians of the recorded agents of spec/traffic.md §4.2, sizes of spec/lua-api.md §5.
+-- Defaults: a task of some five requests behind the system prompt of spec/lua-api.md §5; tool results and gaps have
+-- the medians of the recorded agents of spec/traffic.md §4.2. Whole recorded days are aisim.agentx_synthetic.
 local AGENT_DEFAULTS <const> = {
-  task = function() return dist.lognormal { p50 = 2000, p99 = 16000 } end,
-  steps = function() return dist.clamp(dist.lognormal { p50 = 45, p99 = 341 }, 3, 600) end,
-  output = function() return dist.clamp(dist.lognormal { p50 = 216, p99 = 3686 }, 10, 18000) end,
+  task = function() return dist.lognormal { p50 = 1000, p99 = 8000 } end,
+  steps = function() return dist.clamp(dist.lognormal { p50 = 5, p99 = 20 }, 1, 100) end,
+  output = function() return dist.clamp(dist.lognormal { p50 = 150, p99 = 1000 }, 10, 4000) end,
   tool_ms = function() return dist.lognormal { p50 = 8600, p99 = 120000 } end,
-  tool_tokens = function() return dist.clamp(dist.lognormal { p50 = 281, p99 = 14636 }, 1, 60000) end,
+  tool_tokens = function() return dist.clamp(dist.lognormal { p50 = 281, p99 = 5400 }, 1, 30000) end,
 }
 
 local AGENT <const> = workload.fields(LOAD, {

@@ -56,9 +56,9 @@ error("aisim.meta_traffic is read by editors, not by programs")
 
 ---@class aisim.AgentOptions: aisim.LoadOptions
 ---@field system? { name?: string, tokens?: integer }   "agent-system", 12000: the same for all agents of that name
----@field task? aisim.Drawn         tokens of the first message; median 2000
----@field steps? aisim.Drawn        requests of an agent; median 45
----@field output? aisim.Drawn       median 216
+---@field task? aisim.Drawn         tokens of the first message; median 1000
+---@field steps? aisim.Drawn        requests of an agent; median 5
+---@field output? aisim.Drawn       median 150
 ---@field tool_ms? aisim.Drawn      median 8600
 ---@field tool_tokens? aisim.Drawn  median 281
 ---@field compact? false|{ above?: integer, to?: integer }   150000, 8000: a longer context becomes system prompt + summary
@@ -71,7 +71,7 @@ error("aisim.meta_traffic is read by editors, not by programs")
 ---@field group_weights? number[]
 ---@field session_tokens? aisim.Drawn   2000
 ---@field new_tokens? aisim.Drawn   per turn; median 281
----@field output? aisim.Drawn       median 216
+---@field output? aisim.Drawn       median 150
 ---@field turn_gap_ms? aisim.Drawn  median 8600
 ---@field reset? number             0.02: a turn is the last of its session
 ---@field restart? number           0.02: the session goes on as another one with the same history
