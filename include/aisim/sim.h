@@ -228,6 +228,12 @@ void aisim_sim_warmup_add(aisim_sim *sim);
 void aisim_sim_warmup_begins(aisim_sim *sim);
 void aisim_sim_warmup_over(aisim_sim *sim, bool barrier);
 
+/** Workloads whose warmup has not ended. */
+uint32_t aisim_sim_warming(const aisim_sim *sim);
+
+/** The next number of a session, from 1: no two workloads have one in common. */
+uint32_t aisim_sim_next_session(aisim_sim *sim);
+
 /** When the next copy between tiers ends that a resting rank waits for; AISIM_NEVER (INT64_MAX) =
  *  none moves. O(tiers) */
 int64_t aisim_sim_transfer_due(const aisim_sim *sim);

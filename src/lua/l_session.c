@@ -394,7 +394,7 @@ static bool start_session(void *context)
     }
     lua_State *L = s->L;
     aisim_l_session *session = lua_newuserdatauv(L, sizeof *session, 2);
-    *session = (aisim_l_session){kind, ++s->sessions->numbers, 0};
+    *session = (aisim_l_session){kind, aisim_sim_next_session(s->sim), ++kind->sessions, 0};
     luaL_setmetatable(L, AISIM_L_SESSION);
     aisim_l_push_self(L, s);
     lua_setiuservalue(L, -2, 1);

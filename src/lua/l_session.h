@@ -18,12 +18,14 @@ typedef struct aisim_l_session_kind {
     uint16_t client, class_id;
     uint32_t pool;
     int32_t priority;
+    uint32_t sessions; /**< so far: their streams count within the kind */
 } aisim_l_session_kind;
 
 /** One session: what its branches share. Lives in a userdata (the object s of the body). */
 typedef struct aisim_l_session {
     aisim_l_session_kind *kind;
     uint32_t number; /**< over the whole simulation, from 1 */
+    uint32_t stream; /**< number within its kind, from 1 */
     uint16_t turn;   /**< of the next request */
 } aisim_l_session;   /* user values: 1 the simulation, 2 its own stream */
 
@@ -64,7 +66,6 @@ typedef struct aisim_l_sessions {
     AISIM_ARRAY(aisim_l_session_kind *) kinds;
     AISIM_ARRAY(aisim_l_branch *) branches;
     AISIM_ARRAY(uint32_t) unused;
-    uint32_t numbers; /**< sessions so far */
 } aisim_l_sessions;
 
 /** The branch whose coroutine is L, or NULL. */

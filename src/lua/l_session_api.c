@@ -239,7 +239,7 @@ static int session_index(lua_State *L)
         lua_pushinteger(L, session->turn);
     } else if (strcmp(key, "rng") == 0) {
         if (lua_getiuservalue(L, 1, 2) == LUA_TNIL) { /* (seed, name of the kind, number) */
-            lua_pushfstring(L, "%s/%d", session->kind->name, (int)session->number);
+            lua_pushfstring(L, "%s/%d", session->kind->name, (int)session->stream);
             aisim_l_push_new_stream(L, aisim_sim_seed(s->sim), lua_tostring(L, -1));
             lua_pushvalue(L, -1);
             lua_setiuservalue(L, 1, 2);

@@ -299,6 +299,13 @@ static int sim_fit(lua_State *L)
     return 1;
 }
 
+/* core sim:warming_() -> workloads whose warmup has not ended */
+static int sim_warming(lua_State *L)
+{
+    lua_pushinteger(L, aisim_sim_warming(aisim_l_check_sim(L, 1)->sim));
+    return 1;
+}
+
 void aisim_l_workload_register(lua_State *L)
 {
     aisim_l_extend(L, "aisim.Sim",
@@ -306,5 +313,6 @@ void aisim_l_workload_register(lua_State *L)
                                       {"generated_", sim_generated},
                                       {"trace_", sim_trace},
                                       {"fit_", sim_fit},
+                                      {"warming_", sim_warming},
                                       {NULL, NULL}});
 }

@@ -26,7 +26,6 @@ typedef struct sessions {
     uint32_t pool;
     uint16_t client, class_id;
     uint64_t created;
-    uint32_t numbers;
     AISIM_ARRAY(session) slots;
     uint32_t free_slot;
     aisim_map named; /* (path of named extents) -> most tokens of the last one sent so far */
@@ -127,7 +126,7 @@ static void send_turn(sessions *t, uint32_t slot)
         return;
     }
     if (s->turn.restart) {
-        s->number = ++t->numbers;
+        s->number = aisim_sim_next_session(t->sim);
         s->sent = 0;
     }
     aisim_error err = {0};
@@ -200,7 +199,7 @@ static bool start(void *context)
         aisim_array_push(&t->slots, (session){0});
     }
     session *s = &t->slots.data[slot];
-    *s = (session){.number = ++t->numbers};
+    *s = (session){.number = aisim_sim_next_session(t->sim)};
     s->state.rng = aisim_session_rng(aisim_sim_seed(t->sim), t->name, ++t->created);
     if (!describe_turn(t, s)) {
         end_session(t, slot);

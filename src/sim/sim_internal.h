@@ -72,6 +72,7 @@ struct aisim_sim {
     bool track_load; /* some policy reads active_prefill_tokens or active_blocks */
     uint32_t warming; /* workloads whose warmup is not over */
     bool warmup_shown;
+    uint32_t sessions; /* numbers given */
     bool running, started;
     bool retry_routers; /* a load-lowering event happened */
     char *stop_reason;

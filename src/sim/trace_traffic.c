@@ -453,7 +453,6 @@ aisim_status aisim_trace_traffic(aisim_sim *sim, aisim_trace *trace,
     t->sim = sim;
     t->config = *config;
     t->free_row = t->free_session = t->free_sent = AISIM_NONE;
-    t->next_number = 1;
     aisim_status status = AISIM_OK;
     if (config->timestamps) {
         status = config->speedup > 0 && isfinite(config->speedup)

@@ -54,7 +54,6 @@ typedef struct aisim_trace_client {
     bool in_memory, ended;
     aisim_pace pace;
     int64_t origin_ns;
-    uint32_t next_number;
     aisim_reuse_cache *ideal;
 } aisim_trace_client;
 

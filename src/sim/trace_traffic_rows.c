@@ -71,7 +71,7 @@ static uint32_t session_of(aisim_trace_client *t, const char *name)
     t->sessions.data[index] = (aisim_trace_session){.hash = hash,
                                                     .first = AISIM_NONE,
                                                     .last = AISIM_NONE,
-                                                    .number = t->next_number++,
+                                                    .number = aisim_sim_next_session(t->sim),
                                                     .end_ns = 0,
                                                     .next = AISIM_NONE};
     aisim_map_set(&t->by_name, hash, 0, index);

@@ -37,6 +37,11 @@ void aisim_sim_warmup_over(aisim_sim *sim, bool barrier)
     show(sim, barrier ? "barrier" : "warmup", "profile");
 }
 
+uint32_t aisim_sim_warming(const aisim_sim *sim)
+{
+    return sim->warming;
+}
+
 int64_t aisim_sim_transfer_due(const aisim_sim *sim)
 {
     int64_t due_ns = AISIM_NEVER;

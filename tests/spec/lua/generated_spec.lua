@@ -87,6 +87,39 @@ describe("a synthetic session", function()
     assert.same(all, lengths(3, true))
   end)
 
+  it("has a number that no session of another workload has", function()
+    local sim = support.cluster()
+    for _ = 1, 2 do
+      sim:workload(aisim.synthetic_session { concurrency = 2, sessions = 4, turns = 2, new_input_tokens_per_turn = 8 })
+    end
+    local draws = {}
+    for _, class in ipairs { "a", "b" } do
+      sim:sessions { class = class, arrivals = A.constant_rate { rate = 10 }, sessions = 3, body = function(s)
+        draws[class .. s.id] = s.rng:random()
+        s:call { prompt_tokens = 8, output_tokens = 1 }
+      end }
+    end
+    local owners, n = {}, 0
+    sim:on("request.arrive", function(_, _, _, _, req)
+      if req.turn > 0 then return end
+      assert.is_nil(owners[req.session])
+      owners[req.session], n = true, n + 1
+    end)
+    sim:run()
+    assert.equal(14, n)
+    -- what a session draws depends on its own kind alone
+    local alone = aisim.new { seed = 1 }
+    alone:pool { engine = support.engine() }
+    local first
+    alone:sessions { class = "b", arrivals = A.constant_rate { rate = 10 }, sessions = 1, body = function(s)
+      first = s.rng:random()
+    end }
+    alone:run()
+    local found = false
+    for name, value in pairs(draws) do found = found or (name:sub(1, 1) == "b" and value == first) end
+    assert.is_true(found)
+  end)
+
   it("refuses what would do nothing", function()
     assert.equal("scenarios/a.lua:2: aisim.synthetic_session.prefix_groups: whole number expected, got nil "
       .. "(shared_prefix_ratio > 0)",

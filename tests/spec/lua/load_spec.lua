@@ -335,6 +335,15 @@ describe("a warmup", function()
     assert.equal(14, m.completed_requests)
   end)
 
+  it("that does not end is told", function()
+    local sim = support.cluster()
+    sim:workload(aisim.open { arrivals = A.constant_rate { rate = 10 }, until_ms = 1000, warmup = { requests = 50 },
+      prompt = 8, output = 1 })
+    local run = sim:run()
+    assert.equal(0, run.metrics.completed_requests)
+    assert.same({ "the warmup had not ended when the run did: what it sent is not measured" }, run.notes)
+  end)
+
   it("is one of two things", function()
     assert.equal("scenarios/a.lua:3: aisim.open.warmup: one of requests, seconds expected",
       message "aisim.open { arrivals = A.burst {}, requests = 1, warmup = {}, prompt = 1, output = 1 }")
