@@ -30,6 +30,7 @@ typedef struct l_dist {
     uint32_t n;
     double *values;     /* EMPIRICAL */
     double *cumulative; /* weights summed; the last one is the total */
+    const struct l_dist *part; /* CLAMP: of a distribution that needs no Lua, else NULL */
 } l_dist;
 
 /* ---- drawing --------------------------------------------------------------------------------- */
@@ -80,11 +81,14 @@ static double draw_function(lua_State *L, int dist, int rng)
     return x;
 }
 
-static double draw(lua_State *L, int index, int rng_index)
+/* Draws of these kinds need no Lua. */
+static bool is_plain(const l_dist *d)
 {
-    const l_dist *d = luaL_checkudata(L, index, AISIM_L_DIST);
-    aisim_rng *rng = luaL_checkudata(L, rng_index, AISIM_L_RNG);
-    double u;
+    return d->kind == D_CLAMP ? d->part != NULL : d->kind != D_MIXTURE && d->kind != D_FN;
+}
+
+static double draw_plain(const l_dist *d, aisim_rng *rng)
+{
     switch (d->kind) {
     case D_CONST:
         return d->a;
@@ -104,15 +108,41 @@ static double draw(lua_State *L, int index, int rng_index)
         return (double)pick(d, aisim_rng_unit(rng)) + 1.0;
     case D_EMPIRICAL:
         return d->values[pick(d, aisim_rng_unit(rng))];
-    case D_MIXTURE:
-        u = aisim_rng_unit(rng);
-        return draw_part(L, index, rng_index, pick(d, u));
     case D_CLAMP:
-        return fmin(d->b, fmax(d->a, draw_part(L, index, rng_index, 0)));
+        return fmin(d->b, fmax(d->a, draw_plain(d->part, rng)));
+    case D_MIXTURE:
     case D_FN:
-        return draw_function(L, index, rng_index);
+        break;
     }
     return 0.0;
+}
+
+const void *aisim_l_plain_dist(lua_State *L, int index)
+{
+    const l_dist *d = luaL_testudata(L, index, AISIM_L_DIST);
+    return d != NULL && is_plain(d) ? d : NULL;
+}
+
+double aisim_l_draw_plain(const void *dist, aisim_rng *rng)
+{
+    return draw_plain(dist, rng);
+}
+
+static double draw(lua_State *L, int index, int rng_index)
+{
+    const l_dist *d = luaL_checkudata(L, index, AISIM_L_DIST);
+    aisim_rng *rng = luaL_checkudata(L, rng_index, AISIM_L_RNG);
+    if (is_plain(d)) {
+        return draw_plain(d, rng);
+    }
+    switch (d->kind) {
+    case D_MIXTURE:
+        return draw_part(L, index, rng_index, pick(d, aisim_rng_unit(rng)));
+    case D_CLAMP:
+        return fmin(d->b, fmax(d->a, draw_part(L, index, rng_index, 0)));
+    default:
+        return draw_function(L, index, rng_index);
+    }
 }
 
 double aisim_l_draw(lua_State *L, int dist, int rng)
@@ -236,7 +266,8 @@ static int l_mixture(lua_State *L)
 static int l_clamp(lua_State *L)
 {
     luaL_checkany(L, 1);
-    new_dist(L, D_CLAMP, luaL_checknumber(L, 2), luaL_checknumber(L, 3));
+    l_dist *d = new_dist(L, D_CLAMP, luaL_checknumber(L, 2), luaL_checknumber(L, 3));
+    d->part = aisim_l_plain_dist(L, 1); /* the user value keeps it */
     lua_createtable(L, 1, 0);
     lua_pushvalue(L, 1);
     lua_rawseti(L, -2, 1);

@@ -22,6 +22,11 @@ void aisim_l_push_new_stream(lua_State *L, uint64_t seed, const char *name);
 /** Draws from the distribution (or plain number) at `dist` with the stream at `rng`. Finite. */
 double aisim_l_draw(lua_State *L, int dist, int rng);
 
+/** The distribution at an index if its draws need no Lua, else NULL; valid while the object is. */
+const void *aisim_l_plain_dist(lua_State *L, int index);
+/** The same draw as aisim_l_draw. Not checked: may be infinite. */
+double aisim_l_draw_plain(const void *dist, aisim_rng *rng);
+
 /** Draws a count: rounded to the nearest whole number, at least `least`, at most 2^31 - 1; raises
  *  for draws below 0. */
 uint32_t aisim_l_draw_count(lua_State *L, int dist, int rng, uint32_t least, const char *what);

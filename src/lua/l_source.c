@@ -111,6 +111,10 @@ static int step_draw(lua_State *L)
 static bool next_draw(void *context, aisim_rng *rng, double *out, aisim_error *err)
 {
     const aisim_l_draw_of *d = context;
+    if (d->plain != NULL) {
+        *out = aisim_l_draw_plain(d->plain, rng);
+        return true; /* the generators check the range */
+    }
     d->source->drawn = d->ref;
     d->source->rng = rng;
     bool ok = aisim_l_source_step(d->source, step_draw, 0, err);
@@ -127,7 +131,8 @@ aisim_draw aisim_l_draw_field(lua_State *L, aisim_l_source *source, int table, c
         lua_pop(L, 1);
         return AISIM_CONSTANT(constant);
     }
-    *keep = (aisim_l_draw_of){source, aisim_l_anchor(L, source->s)};
+    const void *plain = aisim_l_plain_dist(L, -1);
+    *keep = (aisim_l_draw_of){source, aisim_l_anchor(L, source->s), plain};
     return (aisim_draw){.context = keep, .next = next_draw};
 }
 

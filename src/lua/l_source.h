@@ -25,9 +25,10 @@ typedef struct aisim_l_source {
 } aisim_l_source;
 
 /** A quantity of a session, drawn by Lua. */
-typedef struct aisim_l_draw {
+typedef struct aisim_l_draw_of {
     aisim_l_source *source;
-    int ref;
+    int ref;           /**< keeps it */
+    const void *plain; /**< draws without Lua; NULL = through a protected call */
 } aisim_l_draw_of;
 
 /** A source for the options at `table`; it keeps what it needs of them. */

@@ -223,6 +223,12 @@ static void handle(aisim_sim *sim, const aisim_entry *entry)
     }
 }
 
+static aisim_status failure(const aisim_sim *sim, aisim_error *err)
+{
+    return aisim_fail_at(err, sim->error.code, sim->error.file, sim->error.line, sim->error.column,
+                         "%s", sim->error.text);
+}
+
 static double wall_s(void)
 {
     struct timespec now;
@@ -243,6 +249,9 @@ static void guard_wall(aisim_sim *sim, double limit_s, double begun_s)
 static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim_error *err)
 {
     double begun_s = options->max_wall_s > 0 ? wall_s() : 0;
+    if (sim->error.code != AISIM_OK) { /* of a client at its start */
+        return failure(sim, err);
+    }
     while (sim->heap.entries.len > 0 && sim->stop_reason == NULL) {
         const aisim_entry *top = aisim_heap_top(&sim->heap);
         if (sim->heap.foreground == sim->removed_foreground && top->t_ns > sim->now_ns) {
@@ -260,8 +269,7 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
         sim->events++;
         handle(sim, &entry);
         if (sim->error.code != AISIM_OK) {
-            return aisim_fail_at(err, sim->error.code, sim->error.file, sim->error.line,
-                                 sim->error.column, "%s", sim->error.text);
+            return failure(sim, err);
         }
         if ((sim->events & 0xfff) == 0) {
             if (options->interrupt != NULL && *options->interrupt) {

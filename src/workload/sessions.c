@@ -46,8 +46,9 @@ static bool draw_wait(const aisim_draw *d, aisim_session_state *s, const char *w
     if (!draw(d, &s->rng, &ms, err)) {
         return false;
     }
-    if (!(ms >= 0)) {
-        aisim_fail(err, AISIM_ERANGE, "%s: the distribution gave %f; >= 0 expected", what, ms);
+    if (!(ms >= 0 && isfinite(ms))) {
+        aisim_fail(err, AISIM_ERANGE, "%s: the distribution gave %f; >= 0, finite expected", what,
+                   ms);
         return false;
     }
     *out = aisim_ns_from_ms(ms);

@@ -87,6 +87,32 @@ describe("a synthetic session", function()
     assert.same(all, lengths(3, true))
   end)
 
+  it("says which quantity a distribution gave that cannot be", function()
+    for key, text in pairs { inter_turn_delay_ms = ">= 0, finite expected", turns = "0 .. 2147483647 expected" } do
+      for _, dist in ipairs { D.const(-1), function() return -1 end } do
+        local ok, failure = pcall(requests_of, aisim.synthetic_session { concurrency = 1, sessions = 1,
+          new_input_tokens_per_turn = 4, output_tokens_per_turn = 1, [key] = dist })
+        assert.is_false(ok)
+        assert.matches(key .. ": the distribution gave %-1.000000; " .. text, tostring(failure))
+      end
+    end
+    local ok, failure = pcall(requests_of, aisim.agent { concurrency = 1, sessions = 1,
+      steps = function(rng) return rng.mean + 1 end })
+    assert.is_false(ok)
+    assert.matches("Rng: unknown field 'mean'", tostring(failure))
+    assert.matches("in workload 'agent' at t = 0 ms", tostring(failure))
+  end)
+
+  it("draws the same with and without Lua", function()
+    local function prompts(wrap)
+      local list = requests_of(aisim.synthetic_session { concurrency = 2, sessions = 9,
+        new_input_tokens_per_turn = wrap(D.clamp(D.lognormal { p50 = 20, p99 = 90 }, 5, 80)) })
+      return (columns(list, "prompt"))
+    end
+    local plain = prompts(function(dist) return dist end)
+    assert.same(plain, prompts(function(dist) return function(rng) return dist:sample(rng) end end))
+  end)
+
   it("has a number that no session of another workload has", function()
     local sim = support.cluster()
     for _ = 1, 2 do

@@ -339,9 +339,9 @@ describe("a warmup", function()
     local sim = support.cluster()
     sim:workload(aisim.open { arrivals = A.constant_rate { rate = 10 }, until_ms = 1000, warmup = { requests = 50 },
       prompt = 8, output = 1 })
-    local run = sim:run()
-    assert.equal(0, run.metrics.completed_requests)
-    assert.same({ "the warmup had not ended when the run did: what it sent is not measured" }, run.notes)
+    local result = sim:run()
+    assert.equal(0, result.metrics.completed_requests)
+    assert.same({ "the warmup had not ended when the run did: what it sent is not measured" }, result.notes)
   end)
 
   it("is one of two things", function()
