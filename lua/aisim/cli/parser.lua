@@ -60,7 +60,8 @@ M.VERBS = {
         .. "1..256 (doubling), 0..1024:128."):argname("NAME=VALUES,…")
       command:option("--plot", "Draw the grid into an SVG file (needs gnuplot)."):argname("FILE")
       command:option("--explain", "The operations of one pass: prefill=ITEMSxTOKENS[+CACHED], decode=ITEMSxCONTEXT, "
-        .. "drafts=N. Write it behind FILE."):argname("PASS"):args "1-3"
+        .. "drafts=N. Write it behind FILE. With --format json each bears its sizes without the load: the operation "
+        .. "list of the model."):argname("PASS"):args "1-3"
       command:option("--compare", "Models side by side: default, tables, roofline, pools and functions of FILE.")
         :argname("A,B")
       command:option("--tables", "Measured operator tables instead of the built-in calibration."):argname("DIR")
