@@ -105,7 +105,6 @@ aisim.dist = {}
 ---@field burst fun(options?: { size?: integer, every_ms?: aisim.Ms }): aisim.Arrivals   without options: everything at the start
 ---@field all_at_once fun(options: { n: integer }): aisim.Arrivals
 ---@field trace fun(times: aisim.Ms[]): aisim.Arrivals   ascending
----@field is_endless_burst fun(arrivals: aisim.Arrivals): boolean   burst {}: no time ends it
 ---@field rate fun(arrivals: aisim.Arrivals): number?   mean per second, nil when there is no single one
 aisim.arrivals = {}
 

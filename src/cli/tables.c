@@ -61,8 +61,9 @@ static void push_pools(lua_State *L, const aisim_prediction *prediction)
     }
 }
 
-/** prediction(path, sets) -> { tree, pools = { { role, engine } }, until_ms, digest, yaml }: the file with the --set arguments laid over it, checked, every default written out; yaml
- *  says where each value came from. */
+/** prediction(path, sets) -> { tree, pools = { { role, engine } }, until_ms, digest, yaml }: the
+ * file with the --set arguments laid over it, checked, every default written out; yaml says where
+ * each value came from. */
 static int tables_prediction(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);

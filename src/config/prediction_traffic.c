@@ -178,8 +178,7 @@ static aisim_status check_rate(const aisim_value *tree, bool of_requests, bool o
 static aisim_status check_points(const aisim_value *tree, bool of_requests, bool of_sessions,
                                  aisim_error *err)
 {
-    static const char *const keys[] = {"requests_per_second", "sessions_per_second",
-                                       "concurrency"};
+    static const char *const keys[] = {"requests_per_second", "sessions_per_second", "concurrency"};
     const bool fits[] = {of_requests, of_sessions, true};
     const aisim_value *points = aisim_value_find(tree, "traffic.load.points");
     int kind = -1;
@@ -240,9 +239,8 @@ static aisim_status check_shape(const aisim_value *tree, bool of_requests, bool 
 static aisim_status check_counts(const aisim_value *tree, aisim_error *err)
 {
     static const char *const units[] = {"requests", "sessions"};
-    static const char *const single[] = {"concurrency",   "constant_rate", "poisson",
-                                         "gamma",         "user_centric",  "kv_capacity_fraction",
-                                         NULL};
+    static const char *const single[] = {"concurrency",  "constant_rate",        "poisson", "gamma",
+                                         "user_centric", "kv_capacity_fraction", NULL};
     for (int i = 0; i < 2; i++) {
         char count[64], per_unit[64];
         snprintf(count, sizeof count, "traffic.stop.%s", units[i]);
@@ -275,14 +273,11 @@ static aisim_status check_trace(aisim_value *tree, aisim_error *err)
 {
     static const char path[] = "traffic.load.type";
     static const char *const plays[] = {"weka", "agentic_mooncake", "dynamo", NULL};
-    static const char *const of_rows[] = {"traffic.stop.requests",
-                                          "traffic.stop.requests_per_load_unit",
-                                          "traffic.stop.sessions",
-                                          "traffic.stop.sessions_per_load_unit",
-                                          "traffic.stop.tokens",
-                                          "traffic.warmup",
-                                          "traffic.load.from_ms",
-                                          "traffic.load.to_ms"};
+    static const char *const of_rows[] = {
+        "traffic.stop.requests", "traffic.stop.requests_per_load_unit",
+        "traffic.stop.sessions", "traffic.stop.sessions_per_load_unit",
+        "traffic.stop.tokens",   "traffic.warmup",
+        "traffic.load.from_ms",  "traffic.load.to_ms"};
     aisim_value *type = aisim_value_find(tree, path);
     const char *format = word(tree, "traffic.source.format");
     if (strcmp(aisim_value_as_text(type), "trace") == 0) {

@@ -24,21 +24,14 @@ static const aisim_field gamma_rows[] = {
 };
 
 static const aisim_field normal_rows[] = {
-    {.key = "mean",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "mean",
-     .flags = AISIM_FIELD_REQUIRED},
+    {.key = "mean", .kind = AISIM_FIELD_REAL, .meaning = "mean", .flags = AISIM_FIELD_REQUIRED},
     {.key = "std",
      .kind = AISIM_FIELD_REAL,
      .meaning = "standard deviation",
      .min = 0,
      .flags = AISIM_FIELD_REQUIRED | AISIM_FIELD_HAS_MIN},
-    {.key = "min",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "smaller values become this"},
-    {.key = "max",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "larger values become this"},
+    {.key = "min", .kind = AISIM_FIELD_REAL, .meaning = "smaller values become this"},
+    {.key = "max", .kind = AISIM_FIELD_REAL, .meaning = "larger values become this"},
 };
 
 static const aisim_field lognormal_rows[] = {
@@ -46,27 +39,12 @@ static const aisim_field lognormal_rows[] = {
      .kind = AISIM_FIELD_REAL,
      .meaning = "two of mean, p50, p99, or mu and sigma",
      ABOVE(0)},
-    {.key = "p50",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "median",
-     ABOVE(0)},
-    {.key = "p99",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "99th percentile",
-     ABOVE(0)},
-    {.key = "mu",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "mean of the natural logarithm"},
-    {.key = "sigma",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "its standard deviation",
-     AT_LEAST(0)},
-    {.key = "min",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "smaller values become this"},
-    {.key = "max",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "larger values become this"},
+    {.key = "p50", .kind = AISIM_FIELD_REAL, .meaning = "median", ABOVE(0)},
+    {.key = "p99", .kind = AISIM_FIELD_REAL, .meaning = "99th percentile", ABOVE(0)},
+    {.key = "mu", .kind = AISIM_FIELD_REAL, .meaning = "mean of the natural logarithm"},
+    {.key = "sigma", .kind = AISIM_FIELD_REAL, .meaning = "its standard deviation", AT_LEAST(0)},
+    {.key = "min", .kind = AISIM_FIELD_REAL, .meaning = "smaller values become this"},
+    {.key = "max", .kind = AISIM_FIELD_REAL, .meaning = "larger values become this"},
 };
 
 static const aisim_field pareto_rows[] = {
@@ -75,14 +53,8 @@ static const aisim_field pareto_rows[] = {
      .meaning = "smallest value",
      .min = 0,
      .flags = AISIM_FIELD_REQUIRED | AISIM_FIELD_HAS_MIN | AISIM_FIELD_MIN_OPEN},
-    {.key = "alpha",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "tail index; or mean",
-     ABOVE(0)},
-    {.key = "mean",
-     .kind = AISIM_FIELD_REAL,
-     .meaning = "instead of alpha",
-     ABOVE(0)},
+    {.key = "alpha", .kind = AISIM_FIELD_REAL, .meaning = "tail index; or mean", ABOVE(0)},
+    {.key = "mean", .kind = AISIM_FIELD_REAL, .meaning = "instead of alpha", ABOVE(0)},
 };
 
 static const aisim_field zipf_rows[] = {

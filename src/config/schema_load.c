@@ -87,7 +87,8 @@ static const aisim_field load_rows[] = {
     {.key = "fraction",
      .kind = AISIM_FIELD_REAL,
      .when = "type=kv_capacity_fraction",
-     .meaning = "so many in flight that prompts and half the outputs fill this part of the KV cache",
+     .meaning =
+         "so many in flight that prompts and half the outputs fill this part of the KV cache",
      .min = 0,
      .flags = AISIM_FIELD_REQUIRED | AISIM_FIELD_HAS_MIN | AISIM_FIELD_MIN_OPEN},
     {.key = "users",

@@ -28,8 +28,8 @@ typedef struct l_dist {
     l_kind kind;
     double a, b;
     uint32_t n;
-    double *values;     /* EMPIRICAL */
-    double *cumulative; /* weights summed; the last one is the total */
+    double *values;            /* EMPIRICAL */
+    double *cumulative;        /* weights summed; the last one is the total */
     const struct l_dist *part; /* CLAMP: of a distribution that needs no Lua, else NULL */
 } l_dist;
 
@@ -305,9 +305,9 @@ static int dist_gc(lua_State *L)
 
 static int dist_tostring(lua_State *L)
 {
-    static const char *const names[] = {"const",     "uniform", "exp",   "gamma",
+    static const char *const names[] = {"const",     "uniform",   "exp",    "gamma",
                                         "normal",    "lognormal", "pareto", "zipf",
-                                        "empirical", "mixture", "clamp", "fn"};
+                                        "empirical", "mixture",   "clamp",  "fn"};
     const l_dist *d = luaL_checkudata(L, 1, AISIM_L_DIST);
     lua_pushfstring(L, "distribution %s", names[d->kind]);
     return 1;

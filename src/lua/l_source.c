@@ -1,5 +1,5 @@
-/* l_source.c - a draw may call Lua (distributions and arrivals written as functions), so each one is
- * a protected call. */
+/* l_source.c - a draw may call Lua (distributions and arrivals written as functions), so each one
+ * is a protected call. */
 #include "lua/l_source.h"
 
 #include <string.h>

@@ -12,7 +12,7 @@
 typedef struct aisim_l_source {
     aisim_l_sim *s;
     char *name;
-    int gaps, gap_stream;   /* refs: arrivals */
+    int gaps, gap_stream;    /* refs: arrivals */
     int think, think_stream; /* refs: think times in ms; LUA_NOREF = none */
     aisim_arrival_cursor cursor;
     int64_t *level_times;

@@ -39,8 +39,8 @@ static int step_unit(lua_State *L)
         int rows = aisim_l_push_part(L, u->rows);
         lua_rawgeti(L, rows, 1);
         int index = lua_gettop(L);
-        lua_Integer row = aisim_l_draw_count(L, index, aisim_l_push_part(L, u->prompt_stream), 1,
-                                             "rows");
+        lua_Integer row =
+            aisim_l_draw_count(L, index, aisim_l_push_part(L, u->prompt_stream), 1, "rows");
         lua_rawgeti(L, rows, 2);
         lua_rawgeti(L, -1, row);
         prompt = (uint32_t)lua_tointeger(L, -1);
@@ -51,8 +51,7 @@ static int step_unit(lua_State *L)
         prompt = draw_part(L, u->prompt, u->prompt_stream, "prompt");
         output = draw_part(L, u->output, u->output_stream, "output");
     }
-    uint32_t group =
-        u->group == LUA_NOREF ? 0 : draw_part(L, u->group, u->group_stream, "prefix");
+    uint32_t group = u->group == LUA_NOREF ? 0 : draw_part(L, u->group, u->group_stream, "prefix");
     lua_pushinteger(L, prompt);
     lua_pushinteger(L, output);
     lua_pushinteger(L, group);
@@ -177,12 +176,11 @@ static aisim_session_source read_agentic(lua_State *L, int t, aisim_l_source *so
 
 static const char *const session_kinds[] = {"synthetic_session", "agent", "agentic_code", NULL};
 
-static aisim_session_source read_sessions(lua_State *L, int kind, int table,
-                                          aisim_l_source *source)
+static aisim_session_source read_sessions(lua_State *L, int kind, int table, aisim_l_source *source)
 {
     static aisim_session_source (*const readers[])(lua_State *, int, aisim_l_source *,
-                                                   aisim_l_draw_of *) = {
-        read_synthetic, read_agent, read_agentic};
+                                                   aisim_l_draw_of *) = {read_synthetic, read_agent,
+                                                                         read_agentic};
     int index = luaL_checkoption(L, kind, NULL, session_kinds);
     source->more = aisim_alloc_zero(DRAWS, sizeof(aisim_l_draw_of));
     return readers[index](L, table, source, source->more);
@@ -195,13 +193,13 @@ static int sim_generated(lua_State *L)
     luaL_checktype(L, 3, LUA_TTABLE);
     luaL_checkoption(L, 2, NULL, session_kinds);
     aisim_l_source *source = aisim_l_source_new(L, s, 3);
-    aisim_session_traffic_config config = {
-        .pool = pool_field(L, 3),
-        .class_name = aisim_l_read_class(L, 3, s),
-        .name = source->name,
-        .priority = (int32_t)aisim_l_number_field(L, 3, "priority", 0),
-        .source = read_sessions(L, 2, 3, source),
-        .pace = aisim_l_read_pace(L, 3, source)};
+    aisim_session_traffic_config config = {.pool = pool_field(L, 3),
+                                           .class_name = aisim_l_read_class(L, 3, s),
+                                           .name = source->name,
+                                           .priority =
+                                               (int32_t)aisim_l_number_field(L, 3, "priority", 0),
+                                           .source = read_sessions(L, 2, 3, source),
+                                           .pace = aisim_l_read_pace(L, 3, source)};
     aisim_error err = {0};
     if (aisim_session_traffic(s->sim, &config, &err) != AISIM_OK) {
         config.source.free(config.source.context);
@@ -262,7 +260,8 @@ static aisim_status mean_of_trace(lua_State *L, double *tokens, aisim_error *err
     return status;
 }
 
-/* core sim:fit_(kind, options, paths) -> units that fill options.kv_capacity_fraction of the pool */
+/* core sim:fit_(kind, options, paths) -> units that fill options.kv_capacity_fraction of the pool
+ */
 static int sim_fit(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);

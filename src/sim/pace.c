@@ -212,14 +212,14 @@ static void plan_gap(aisim_pace *p)
 
 static double wanted(const aisim_pace *p, int64_t t_ns)
 {
-    double level =
-        aisim_line_at(p->config.level_times, p->config.levels, p->config.n_levels, t_ns);
+    double level = aisim_line_at(p->config.level_times, p->config.levels, p->config.n_levels, t_ns);
     return floor(level + 1e-9);
 }
 
 static void fill(aisim_pace *p)
 {
-    while (!p->over && !p->exhausted && (double)p->live < wanted(p, aisim_sim_now(p->sim)) && start_unit(p)) {
+    while (!p->over && !p->exhausted && (double)p->live < wanted(p, aisim_sim_now(p->sim)) &&
+           start_unit(p)) {
     }
 }
 

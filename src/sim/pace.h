@@ -13,8 +13,8 @@
  *
  * Warmup: what is sent before its end carries AISIM_PHASE_WARMUP and counts in no stop rule. With a
  * barrier nothing is sent between the end of the warmup and the moment when all of its requests
- * have succeeded and the copies between tiers have settled; whatever wants to be sent is held. Times
- * (until, levels, seconds) run from the start of the run. */
+ * have succeeded and the copies between tiers have settled; whatever wants to be sent is held.
+ * Times (until, levels, seconds) run from the start of the run. */
 #ifndef AISIM_SIM_PACE_H
 #define AISIM_SIM_PACE_H
 
@@ -34,9 +34,9 @@ typedef struct aisim_pace_config {
     uint64_t units;             /**< at most so many started, warmup aside; 0 = no limit */
     uint64_t tokens; /**< the request that brings prompt + output tokens to it is the last; 0 = no
                           limit */
-    uint64_t warmup_requests;   /**< the first so many are warmup; 0 = none */
-    int64_t warmup_ns;          /**< what is sent before it is warmup; 0 = none */
-    bool barrier;               /**< after the warmup */
+    uint64_t warmup_requests; /**< the first so many are warmup; 0 = none */
+    int64_t warmup_ns;        /**< what is sent before it is warmup; 0 = none */
+    bool barrier;             /**< after the warmup */
 } aisim_pace_config;
 
 typedef enum {
@@ -63,7 +63,7 @@ typedef struct aisim_pace {
     bool over;      /* nothing is sent any more */
     bool exhausted; /* no unit starts any more; those under way go on */
     bool waits;     /* starts of units are held */
-    uint32_t live;           /* closed: units in flight, thinking ones included */
+    uint32_t live;  /* closed: units in flight, thinking ones included */
     uint64_t requests, units, tokens;
     uint64_t warmup_sent, warmup_live;
     AISIM_ARRAY(aisim_pace_held) held;

@@ -51,8 +51,7 @@ static aisim_node prompt_of(sessions *t, const session *s, int64_t *ideal)
 {
     aisim_content *content = aisim_sim_content(t->sim);
     const aisim_turn *turn = &s->turn;
-    uint32_t kept =
-        turn->keep_tokens < s->context.tokens ? turn->keep_tokens : s->context.tokens;
+    uint32_t kept = turn->keep_tokens < s->context.tokens ? turn->keep_tokens : s->context.tokens;
     aisim_node at = aisim_content_prefix(content, s->context, kept);
     /* the last token of an answer is delivered, not computed */
     uint32_t known = kept > 0 && kept == s->context.tokens ? kept - 1 : kept;
@@ -62,8 +61,8 @@ static aisim_node prompt_of(sessions *t, const session *s, int64_t *ideal)
         aisim_content_hold(content, at.run);
     }
     for (uint32_t i = 0; i < turn->n_extents; i++) {
-        aisim_node next = aisim_content_append_named(content, at, turn->extents[i].name,
-                                                     turn->extents[i].tokens);
+        aisim_node next =
+            aisim_content_append_named(content, at, turn->extents[i].name, turn->extents[i].tokens);
         path = aisim_mix64(path ^ turn->extents[i].name);
         uint32_t most = aisim_map_get(&t->named, path, kept);
         uint32_t seen = most == AISIM_NONE ? 0 : most;

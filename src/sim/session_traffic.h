@@ -1,10 +1,11 @@
 /* session_traffic.h - traffic of generated sessions (workload/sessions.h) at a pace (sim/pace.h).
  *
  * A unit is a session; at most one turn of it is at the server. The prompt of a turn starts with
- * what it keeps of the conversation, the answer that the engine has generated included, so blocks of
- * earlier outputs are found again where the engine caches them. A turn starts when its wait, counted
- * from the end of the turn before, has run; with a pace that has think times (user-centric traffic)
- * those are the waits. A turn that does not end with its full answer is the last of its session. */
+ * what it keeps of the conversation, the answer that the engine has generated included, so blocks
+ * of earlier outputs are found again where the engine caches them. A turn starts when its wait,
+ * counted from the end of the turn before, has run; with a pace that has think times (user-centric
+ * traffic) those are the waits. A turn that does not end with its full answer is the last of its
+ * session. */
 #ifndef AISIM_SIM_SESSION_TRAFFIC_H
 #define AISIM_SIM_SESSION_TRAFFIC_H
 

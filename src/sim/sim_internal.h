@@ -69,7 +69,7 @@ struct aisim_sim {
     AISIM_ARRAY(sim_change) changes;
     aisim_admission_fn admission;
     void *admission_context;
-    bool track_load; /* some policy reads active_prefill_tokens or active_blocks */
+    bool track_load;  /* some policy reads active_prefill_tokens or active_blocks */
     uint32_t warming; /* workloads whose warmup is not over */
     bool warmup_shown;
     uint32_t sessions; /* numbers given */

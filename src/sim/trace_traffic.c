@@ -43,10 +43,11 @@ static void submit_row(aisim_trace_client *t, const aisim_trace_pending *row, in
                            .cookie = index,
                            .pool = t->config.pool,
                            .class_id = t->class_id,
-                           .phase = aisim_pace_sent(&t->pace, (uint64_t)tokens +
-                                                                   row->output_tokens)};
+                           .phase =
+                               aisim_pace_sent(&t->pace, (uint64_t)tokens + row->output_tokens)};
     aisim_node planned = {0};
-    if (row->n_output_ids > 0) { /* the answer is known: who generates it after it finds its blocks */
+    if (row->n_output_ids >
+        0) { /* the answer is known: who generates it after it finds its blocks */
         planned = aisim_content_append_ids(content, prompt, row->ids + row->n_ids,
                                            row->n_output_ids, 1, row->output_tokens);
         submit.planned = planned;
@@ -143,15 +144,15 @@ static void next_turn(aisim_trace_client *t, uint32_t index)
     const aisim_trace_pending *row = &t->rows.data[s->first];
     int64_t at = now;
     int64_t delay_ns = row->delay_ns;
-    if (s->turns > 0 && t->pace.config.think.next != NULL && !aisim_pace_think(&t->pace, &delay_ns)) {
+    if (s->turns > 0 && t->pace.config.think.next != NULL &&
+        !aisim_pace_think(&t->pace, &delay_ns)) {
         return;
     }
     if (s->turns > 0 && delay_ns > 0) {
         int64_t ready = s->end_ns + scaled(t, delay_ns);
         at = ready > at ? ready : at;
     }
-    if (t->config.timestamps && row->arrival_ns >= 0 &&
-        (s->turns == 0 || row->delay_ns < 0)) {
+    if (t->config.timestamps && row->arrival_ns >= 0 && (s->turns == 0 || row->delay_ns < 0)) {
         int64_t gate = recorded(t, row);
         at = gate > at ? gate : at;
     }

@@ -2,11 +2,11 @@
  *
  * A unit is a request, or, where rows carry a session, all turns of it: a turn starts when the one
  * before it has ended and its delay has run. Units start as recorded, divided by speedup, counted
- * from the first row (from_ns after it, when the trace was opened so); a turn with a time of its own
- * does not start before it. Or they start at a pace (sim/pace.h), and the times of the file mean
- * nothing; a pace with think times uses them instead of the recorded delays too. Rows are read when
- * they are needed; a session keeps the rows that came up before their turn. With recorded times the
- * rows of a file must be in order of time, or it is read into memory and sorted.
+ * from the first row (from_ns after it, when the trace was opened so); a turn with a time of its
+ * own does not start before it. Or they start at a pace (sim/pace.h), and the times of the file
+ * mean nothing; a pace with think times uses them instead of the recorded delays too. Rows are read
+ * when they are needed; a session keeps the rows that came up before their turn. With recorded
+ * times the rows of a file must be in order of time, or it is read into memory and sorted.
  *
  * Content: block ids mean the same in the whole file. A turn that only adds goes on where the
  * answer before it ended; what no id covers is private. */

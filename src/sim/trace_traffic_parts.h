@@ -14,8 +14,8 @@ typedef struct aisim_trace_pending {
     int32_t priority;
     uint32_t block_size, n_ids, n_output_ids;
     aisim_id_run *ids; /* of the prompt, then of the answer */
-    uint32_t session; /* AISIM_NONE = a request of its own */
-    uint32_t next;    /* of the same session, or in the free list */
+    uint32_t session;  /* AISIM_NONE = a request of its own */
+    uint32_t next;     /* of the same session, or in the free list */
 } aisim_trace_pending;
 
 typedef struct aisim_trace_session {
@@ -24,7 +24,7 @@ typedef struct aisim_trace_session {
     uint32_t number;      /* of the simulation */
     uint16_t turns;       /* sent */
     bool started, busy, waiting;
-    bool refused; /* beyond the limit of units: its rows are dropped */
+    bool refused;       /* beyond the limit of units: its rows are dropped */
     int64_t end_ns;     /* of its last turn */
     aisim_node context; /* prompt and answer of the last turn; run holds a reference */
     uint32_t next;

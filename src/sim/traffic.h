@@ -19,7 +19,6 @@ aisim_status aisim_traffic(aisim_sim *sim, const aisim_traffic_config *config, a
 
 /** traffic 3.1, kv_capacity_fraction: how many units of `tokens` KV tokens each (> 0) fill the
  *  fraction of a pool's KV capacity, rounded to the nearest whole number, at least 1. */
-double aisim_units_in_capacity(const aisim_sim *sim, uint32_t pool, double fraction,
-                               double tokens);
+double aisim_units_in_capacity(const aisim_sim *sim, uint32_t pool, double fraction, double tokens);
 
 #endif

@@ -112,8 +112,7 @@ static bool next_thinned(const aisim_arrivals *p, aisim_rng *rng, aisim_arrival_
         if (dies && cursor->t_ns >= p->times[p->n - 1]) {
             return false;
         }
-        if (cursor->t_ns == AISIM_NEVER ||
-            aisim_rng_unit(rng) * most < rate_at(p, cursor->t_ns)) {
+        if (cursor->t_ns == AISIM_NEVER || aisim_rng_unit(rng) * most < rate_at(p, cursor->t_ns)) {
             return true;
         }
     }

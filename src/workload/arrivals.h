@@ -38,9 +38,9 @@ const char *aisim_arrival_kind_name(aisim_arrival_kind kind);
 typedef struct aisim_arrivals {
     aisim_arrival_kind kind;
     double a, b, c, d;
-    uint32_t n;      /**< times */
-    int64_t *times;  /**< ascending, ns; owned */
-    double *values;  /**< n rates; owned, NULL for TRACE */
+    uint32_t n;     /**< times */
+    int64_t *times; /**< ascending, ns; owned */
+    double *values; /**< n rates; owned, NULL for TRACE */
 } aisim_arrivals;
 
 /** Frees the lists. */

@@ -33,8 +33,8 @@ typedef struct aisim_draw {
 
 enum { AISIM_TURN_EXTENTS = 2 };
 
-/** One turn: its prompt is what it keeps of the conversation (prompt and answer of the turn before),
- *  then the named extents, then private tokens. */
+/** One turn: its prompt is what it keeps of the conversation (prompt and answer of the turn
+ * before), then the named extents, then private tokens. */
 typedef struct aisim_turn {
     int64_t wait_ns;      /**< after the end of the turn before; 0 for the first */
     uint32_t keep_tokens; /**< 0 for the first */
@@ -82,8 +82,8 @@ typedef struct aisim_synthetic_session {
 typedef struct aisim_agent_session {
     uint64_t system; /**< name of the system prompt, the same for all sessions */
     uint32_t system_tokens;
-    aisim_draw task_tokens;  /**< private, first turn */
-    aisim_draw steps;        /**< requests of a session, at least 1 */
+    aisim_draw task_tokens; /**< private, first turn */
+    aisim_draw steps;       /**< requests of a session, at least 1 */
     aisim_draw output_tokens, tool_ms, tool_tokens;
     uint32_t compact_above_tokens; /**< a longer context keeps the system prompt … */
     uint32_t compact_to_tokens;    /**< … and a private summary of so many; 0, 0 = never */
@@ -109,8 +109,8 @@ aisim_session_source aisim_session_agentic(const aisim_agentic_session *config);
 /** The stream of session `number` (from 1) of the workload `name`. */
 aisim_rng aisim_session_rng(uint64_t seed, const char *name, uint64_t number);
 
-/** Mean of prompt + half the answer, tokens, over the turns of the first n sessions of a stream that
- *  the traffic itself does not use (kv_capacity_fraction). */
+/** Mean of prompt + half the answer, tokens, over the turns of the first n sessions of a stream
+ * that the traffic itself does not use (kv_capacity_fraction). */
 aisim_status aisim_session_mean_tokens(const aisim_session_source *source, uint64_t seed,
                                        const char *name, uint32_t n, double *tokens,
                                        aisim_error *err);

@@ -313,10 +313,9 @@ aisim_status aisim_trace_output_ids(aisim_trace *trace, const aisim_trace_place 
     trace->output_ids.len = 0;
     aisim_status status = read_ids(at, list, name, TOKEN_IDS, &trace->output_ids);
     if (status == AISIM_OK && json_array_size(list) != row->output_tokens) {
-        return aisim_trace_fail(at, AISIM_EINVAL,
-                                "field '%s' has %zu ids, expected one per output token (%" PRIu32
-                                ")",
-                                name, json_array_size(list), row->output_tokens);
+        return aisim_trace_fail(
+            at, AISIM_EINVAL, "field '%s' has %zu ids, expected one per output token (%" PRIu32 ")",
+            name, json_array_size(list), row->output_tokens);
     }
     return status;
 }

@@ -16,8 +16,9 @@ static aisim_status read_lengths(aisim_trace *trace, const aisim_trace_place *at
     const json_t *runs = aisim_trace_field(object, "hash_runs", NULL);
     aisim_status status = AISIM_OK;
     if (ids != NULL && runs != NULL) {
-        return aisim_trace_fail(at, AISIM_EINVAL, "fields 'hash_ids' and 'hash_runs' say the same "
-                                                  "thing; give one");
+        return aisim_trace_fail(at, AISIM_EINVAL,
+                                "fields 'hash_ids' and 'hash_runs' say the same "
+                                "thing; give one");
     }
     if (ids != NULL) {
         status = aisim_trace_ids(trace, at, ids, "hash_ids", row);
@@ -26,8 +27,7 @@ static aisim_status read_lengths(aisim_trace *trace, const aisim_trace_place *at
     }
     if (status == AISIM_OK) {
         status = aisim_trace_count(at, object, "input_length", "input_tokens",
-                                   ids == NULL && runs == NULL,
-                                   &row->input_tokens, &have);
+                                   ids == NULL && runs == NULL, &row->input_tokens, &have);
     }
     if (status == AISIM_OK && !have) {
         uint64_t capacity = (uint64_t)row->id_count * trace->block_size;

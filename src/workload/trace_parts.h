@@ -93,8 +93,8 @@ aisim_status aisim_trace_ids(aisim_trace *trace, const aisim_trace_place *at, co
 /** The same as runs: start, count, start, count, ... */
 aisim_status aisim_trace_runs(aisim_trace *trace, const aisim_trace_place *at, const json_t *list,
                               const char *name, aisim_trace_row *row);
-/** Token ids of the answer into trace->output_ids; as many as output tokens. Tokens and blocks of one
- *  number are different content. */
+/** Token ids of the answer into trace->output_ids; as many as output tokens. Tokens and blocks of
+ * one number are different content. */
 aisim_status aisim_trace_output_ids(aisim_trace *trace, const aisim_trace_place *at,
                                     const json_t *list, const char *name, aisim_trace_row *row);
 /** Reads one line of the current file, opening the next file at its end. */

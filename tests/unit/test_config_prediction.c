@@ -204,10 +204,11 @@ static void stop_rules(void)
             "'synthetic-session'");
     REFUSES("{engine: {}, traffic: {load: {type: burst}, stop: {max_virtual_time_seconds: 1}}}",
             "x.yaml:1:51: missing key 'traffic.stop.requests' (a synthetic source has no end)");
-    REFUSES("{engine: {}, traffic: {load: {type: ramp, points: [{seconds: 0, concurrency: 1}]}, "
-            "stop: {requests_per_load_unit: 2}}}",
-            "x.yaml:1:115: traffic.stop.requests_per_load_unit: a load of type 'ramp' has no single "
-            "value; give requests");
+    REFUSES(
+        "{engine: {}, traffic: {load: {type: ramp, points: [{seconds: 0, concurrency: 1}]}, "
+        "stop: {requests_per_load_unit: 2}}}",
+        "x.yaml:1:115: traffic.stop.requests_per_load_unit: a load of type 'ramp' has no single "
+        "value; give requests");
     ACCEPTS("{engine: {}, traffic: {stop: {tokens: 10k}}}");
     ACCEPTS("{engine: {}, traffic: {stop: {requests: 1, max_wall_time_ms: 5m}}}");
 }
@@ -266,9 +267,10 @@ static void traces_and_agentx(void)
         "x.yaml:1:112: traffic.load.agentic_lanes: a trace of format 'mooncake' holds no plays");
     REFUSES("{engine: {}, traffic: {load: {type: trace}, stop: {requests: 1}}}",
             "x.yaml:1:37: traffic.load.type = 'trace': needs traffic.source.type = 'trace'");
-    REFUSES(TRACE("type: trace", ", stop: {requests: 5}"),
-            "x.yaml:1:117: known, not modelled: traffic.stop.requests with a trace of plays (it runs "
-            "to its end, or to max_virtual_time_seconds)");
+    REFUSES(
+        TRACE("type: trace", ", stop: {requests: 5}"),
+        "x.yaml:1:117: known, not modelled: traffic.stop.requests with a trace of plays (it runs "
+        "to its end, or to max_virtual_time_seconds)");
     REFUSES(TRACE("type: trace, agentic_snapshot: {}", ""),
             "x.yaml:1:117: traffic.load.agentic_snapshot: has no effect without agentic_lanes");
     REFUSES(TRACE("type: trace, agentic_lanes: 2, agentic_profile: {}", ""),
@@ -304,7 +306,8 @@ static void load_shapes(void)
     ACCEPTS(LOAD("type: burst, size: 4, every_ms: 2s"));
     ACCEPTS(LOAD("type: ramp, points: [{seconds: 0, requests_per_second: 1}, {seconds: 1m, "
                  "requests_per_second: 9}]"));
-    ACCEPTS(LOAD("type: ramp, points: [{seconds: 0, concurrency: 1}, {seconds: 0, concurrency: 4}]"));
+    ACCEPTS(
+        LOAD("type: ramp, points: [{seconds: 0, concurrency: 1}, {seconds: 0, concurrency: 4}]"));
     ACCEPTS(LOAD("type: square, base: 0, amplitude: 4, period_ms: 10s, duty: 0.1"));
     ACCEPTS(LOAD("type: sine, base: 4, amplitude: 4, period_ms: 10s"));
     ACCEPTS(LOAD("type: kv_capacity_fraction, fraction: 1.5"));
@@ -314,8 +317,9 @@ static void load_shapes(void)
     REFUSES(LOAD("type: gamma, sessions_per_second: 2"),
             "x.yaml:1:65: traffic.load.sessions_per_second: has no effect with traffic.source.type "
             "= 'synthetic', whose rate is requests_per_second");
-    REFUSES(LOAD("type: poisson, requests_per_second: 1e-310"),
-            "x.yaml:1:67: traffic.load.requests_per_second = 1e-310: its reciprocal must be finite");
+    REFUSES(
+        LOAD("type: poisson, requests_per_second: 1e-310"),
+        "x.yaml:1:67: traffic.load.requests_per_second = 1e-310: its reciprocal must be finite");
     REFUSES(LOAD("type: poisson, requests_per_second: .inf"),
             "x.yaml:1:67: traffic.load.requests_per_second = .inf: must be finite");
     REFUSES(LOAD("type: poisson, requests_per_second: 1, smoothness: 2"),
@@ -326,12 +330,14 @@ static void load_shapes(void)
     REFUSES(LOAD("type: ramp"), "x.yaml:1:30: missing key 'traffic.load.points' (line through "
                                 "these: {seconds, and one of requests_per_second, "
                                 "sessions_per_second, concurrency})");
-    REFUSES(LOAD("type: ramp, points: [{seconds: 0, requests_per_second: 1}, {seconds: 1, "
-                 "concurrency: 9}]"),
-            "x.yaml:1:90: traffic.load.points[2]: one of requests_per_second, concurrency expected, "
-            "the same in every point");
-    REFUSES(LOAD("type: ramp, points: [{seconds: 2, concurrency: 1}, {seconds: 1, concurrency: 9}]"),
-            "x.yaml:1:82: traffic.load.points[2].seconds = 1: must be >= 2, the time before it");
+    REFUSES(
+        LOAD("type: ramp, points: [{seconds: 0, requests_per_second: 1}, {seconds: 1, "
+             "concurrency: 9}]"),
+        "x.yaml:1:90: traffic.load.points[2]: one of requests_per_second, concurrency expected, "
+        "the same in every point");
+    REFUSES(
+        LOAD("type: ramp, points: [{seconds: 2, concurrency: 1}, {seconds: 1, concurrency: 9}]"),
+        "x.yaml:1:82: traffic.load.points[2].seconds = 1: must be >= 2, the time before it");
     REFUSES(LOAD("type: sine, base: 3, amplitude: 4, period_ms: 10s"),
             "x.yaml:1:63: traffic.load.amplitude: must be <= base, or the rate falls below 0");
     REFUSES(LOAD("type: kv_capacity_fraction, fraction: 0"),
@@ -356,17 +362,19 @@ static void sources(void)
     REFUSES(SESSIONS("session: {prefix_groups: 5}", ""),
             "x.yaml:1:83: traffic.source.session.prefix_groups: has no effect without "
             "shared_prefix_ratio");
-    REFUSES(SESSIONS("", "type: poisson, requests_per_second: 8"),
-            "x.yaml:1:104: traffic.load.requests_per_second: has no effect with traffic.source.type "
-            "= 'synthetic-session', whose rate is sessions_per_second");
+    REFUSES(
+        SESSIONS("", "type: poisson, requests_per_second: 8"),
+        "x.yaml:1:104: traffic.load.requests_per_second: has no effect with traffic.source.type "
+        "= 'synthetic-session', whose rate is sessions_per_second");
     REFUSES("{engine: {}, traffic: {source: {type: synthetic-session}}}",
             "x.yaml:1:23: missing key 'traffic.stop.sessions' (a synthetic source has no end; or "
             "max_virtual_time_seconds)");
     REFUSES("{engine: {}, traffic: {source: {input_tokens: {lognormal: {p50: 8, p98: 80}}}}}",
             "x.yaml:1:68: unknown key 'p98' (did you mean 'p99'?)");
-    REFUSES("{engine: {}, traffic: {source: {input_tokens: {normal: {mean: 8, std: 1}, const: 4}}}}",
-            "x.yaml:1:47: traffic.source.input_tokens: one distribution expected, such as "
-            "{lognormal: {p50: 800, p99: 8000}}");
+    REFUSES(
+        "{engine: {}, traffic: {source: {input_tokens: {normal: {mean: 8, std: 1}, const: 4}}}}",
+        "x.yaml:1:47: traffic.source.input_tokens: one distribution expected, such as "
+        "{lognormal: {p50: 800, p99: 8000}}");
     REFUSES("{engine: {}, traffic: {source: {prefix: {groups: 2, tokens: 9, weights: [1]}}, stop: "
             "{requests: 1}}}",
             "x.yaml:1:73: traffic.source.prefix.weights: one weight per group expected (2)");
@@ -380,9 +388,10 @@ static void warmup(void)
             "x.yaml:1:53: traffic.warmup: one of requests, seconds expected");
     REFUSES("{engine: {}, traffic: {stop: {requests: 1}, warmup: {request: 3}}}",
             "x.yaml:1:54: unknown key 'request' (did you mean 'requests'?)");
-    REFUSES(TRACE("type: trace", ", warmup: {requests: 5}"),
-            "x.yaml:1:108: known, not modelled: traffic.warmup with a trace of plays (it runs to its "
-            "end, or to max_virtual_time_seconds)");
+    REFUSES(
+        TRACE("type: trace", ", warmup: {requests: 5}"),
+        "x.yaml:1:108: known, not modelled: traffic.warmup with a trace of plays (it runs to its "
+        "end, or to max_virtual_time_seconds)");
 }
 
 static void roles_and_modes(void)
