@@ -249,13 +249,9 @@ static bool pass_counts(const aisim_recorder *recorder, int64_t t_ns)
     return t_ns > recorder->start_ns;
 }
 
-void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
-                          uint64_t cached, uint64_t total)
+/* Folds the levels that certainly lie inside the interval. */
+static void fold(aisim_recorder *recorder, int64_t t_ns)
 {
-    uint32_t waiting = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
-    if (waiting % FOLD_LEVELS != 0) {
-        return;
-    }
     int64_t from_ns, to_ns;
     aisim_recorder_interval(recorder, &from_ns, &to_ns);
     bool observed = recorder->config.duration == AISIM_DURATION_OBSERVATION;
@@ -265,6 +261,28 @@ void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank,
     } else if (!observed || recorder->first_known) {
         aisim_levels_fold(&recorder->levels, from_ns, to_ns < t_ns ? to_ns : t_ns);
     }
+}
+
+void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
+                          uint64_t cached, uint64_t total)
+{
+    uint32_t waiting = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
+    if (waiting % FOLD_LEVELS != 0) {
+        return;
+    }
+    fold(recorder, t_ns);
+}
+
+void aisim_recorder_peek(aisim_recorder *recorder, int64_t t_ns)
+{
+    int64_t from_ns, to_ns;
+    if (recorder->finished) {
+        return;
+    }
+    fold(recorder, t_ns);
+    aisim_recorder_interval(recorder, &from_ns, &to_ns);
+    aisim_levels_peek(&recorder->levels, to_ns < t_ns ? to_ns : t_ns);
+    aisim_custom_end(recorder->custom, t_ns);
 }
 
 /* Evictions of a pass; no KV event is needed for them. */

@@ -114,7 +114,8 @@ function drivers.mtp_burst_trace(vector)
   return subset(want, have, "expect") or totals(t, vector.expect)
 end
 
-local STATE <const> = "^known (%d+), computed (%d+), owned (%d+) %(bound (%d+), opaque (%d+)%), (%d+) drafts outstanding$"
+local STATE <const> = "^known (%d+), computed (%d+), owned (%d+) "
+  .. "%(bound (%d+), opaque (%d+)%), (%d+) drafts outstanding$"
 
 -- Component `lease` with steps in words: the state of a request that verifies, then what happens to it.
 -- Without steps the vectors are numbers for the product.

@@ -1,9 +1,9 @@
 --- aisim timing --explain: the operations of one pass.
 -- The pass is written as prefill=4x2048+1024 (4 items of 2048 new tokens on 1024 cached ones each) and
 -- decode=32x4096 (32 items attending 4096 tokens each), drafts=1.
-local figures = require "aisim.cli.figures"
+local figures = require "aisim.figures"
 local fault = require "aisim.cli.fault"
-local json = require "aisim.cli.json"
+local json = require "aisim.json"
 
 local M = {}
 
