@@ -240,7 +240,6 @@ function lazy.notes(self)
   if self.sim:warming_() > 0 then
     notes[#notes + 1] = "the warmup had not ended when the run did: what it sent is not measured"
   end
-  notes[#notes + 1] = require("aisim.verdict").note(self:verdict())
   return notes
 end
 
@@ -270,7 +269,7 @@ function methods:is_metric(name)
 end
 
 --- Does the run stand still, and how sure is its mean TTFT? (verdict.lua)
-function methods:verdict() return require("aisim.verdict").of(self.sim) end
+function methods:verdict() return require("aisim.verdict").of(self.sim, self.metrics) end
 
 --- The screen of `aisim run` as text.
 function methods:summary()

@@ -88,13 +88,13 @@ aisim_status aisim_traffic(aisim_sim *sim, const aisim_traffic_config *config, a
 
 double aisim_units_in_capacity(const aisim_sim *sim, uint32_t pool, double fraction, double tokens)
 {
-    uint32_t first, n;
     double capacity = 0.0;
-    aisim_sim_pool_ranks(sim, pool, &first, &n);
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < aisim_sim_ranks(sim); i++) {
         aisim_rank_view view;
-        aisim_sim_rank(sim, first + i, &view);
-        capacity += (double)view.kv_total * aisim_sim_block_size(sim, pool);
+        aisim_sim_rank(sim, i, &view);
+        if (view.pool == pool) {
+            capacity += (double)view.kv_total * aisim_sim_block_size(sim, pool);
+        }
     }
     return fmax(1.0, round(fraction * capacity / tokens));
 }

@@ -5,7 +5,8 @@ local terminal = require "aisim.cli.terminal"
 
 local M = {}
 
-local FILES <const> = { "aisim/meta.lua", "aisim/meta_results.lua", "aisim/meta_traffic.lua" }
+local FILES <const> = { "aisim/meta.lua", "aisim/meta_policies.lua", "aisim/meta_results.lua",
+  "aisim/meta_traffic.lua" }
 
 ---@class aisim.ApiClass
 ---@field name string

@@ -201,7 +201,7 @@ M.VERBS = {
     name = "help", summary = "Explain a topic, or the question and the parameters of a scenario.",
     example = "aisim help router",
     build = function(command)
-      command:argument("topic", "scenario, engine, traffic, router, hooks, metrics, timing, api, man, a verb, a class, "
+      command:argument("topic", "scenario, engine, traffic, router, points, hooks, metrics, timing, api, man, a verb, "
         .. "or a scenario file.")
         :argname("TOPIC"):args("?")
     end,
