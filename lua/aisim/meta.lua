@@ -1,7 +1,8 @@
 ---@meta aisim
 -- Types of the scenario API for editors (LuaLS). Nothing here runs. A test compares the names with what
--- is registered, so this file cannot drift; results and experiments are in meta_results.lua, routers
--- and scheduler points in meta_policies.lua, traffic in meta_traffic.lua. Times are ms of virtual time, numbers count from 1.
+-- is registered, so this file cannot drift; results and experiments are in meta_results.lua, routers and
+-- scheduler points in meta_policies.lua, traffic in meta_traffic.lua. Times are ms of virtual time, numbers
+-- count from 1.
 -- luacheck: ignore (declarations without bodies: every argument is unused, lines are types)
 error("aisim.meta is read by editors, not by programs")
 
