@@ -83,6 +83,10 @@ uint32_t aisim_content_parent(const aisim_content *content, uint32_t run);
 uint32_t aisim_content_start(const aisim_content *content, uint32_t run);
 uint32_t aisim_content_end(const aisim_content *content, uint32_t run);
 
+/** The first `tokens` tokens (at most node.tokens) of the path of a node. Gives no reference: the
+ *  node's own keeps the run alive. O(depth) */
+aisim_node aisim_content_prefix(const aisim_content *content, aisim_node node, uint32_t tokens);
+
 /** Tokens that two nodes have in common from the root. O(depth). */
 uint32_t aisim_content_common(const aisim_content *content, aisim_node a, aisim_node b);
 

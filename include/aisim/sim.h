@@ -272,6 +272,23 @@ typedef struct aisim_client {
 } aisim_client;
 uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client);
 
+/** Warmup of workloads (traffic 3.6). `add` says before the run that one will come; the first
+ *  `begins` shows phase start -> warmup, the last `over` warmup -> profile, with a barrier between
+ *  them if it ended in one. The measurement starts there. */
+void aisim_sim_warmup_add(aisim_sim *sim);
+void aisim_sim_warmup_begins(aisim_sim *sim);
+void aisim_sim_warmup_over(aisim_sim *sim, bool barrier);
+
+/** Workloads whose warmup has not ended. */
+uint32_t aisim_sim_warming(const aisim_sim *sim);
+
+/** The next number of a session, from 1: no two workloads have one in common. */
+uint32_t aisim_sim_next_session(aisim_sim *sim);
+
+/** When the next copy between tiers ends that a resting rank waits for; AISIM_NEVER (INT64_MAX) =
+ *  none moves. O(tiers) */
+int64_t aisim_sim_transfer_due(const aisim_sim *sim);
+
 /** Index of a traffic class name, added if new ("" = 0). */
 uint16_t aisim_sim_class(aisim_sim *sim, const char *name);
 const char *aisim_sim_class_name(const aisim_sim *sim, uint16_t class_id);
@@ -299,6 +316,8 @@ typedef struct aisim_run_options {
     void (*progress)(void *context,
                      const aisim_sim *sim); /**< NULL = none; about every 65,536 events */
     void *progress_context;
+    double max_wall_s; /**< traffic 3.5: stops the run after so much real time, looked at every few
+                            thousand events; 0 = no guard */
 } aisim_run_options;
 
 /** Runs until nothing is left, the limit, or a stop.

@@ -57,15 +57,45 @@ function M.gamma(options)
   return core.dist("gamma", shape, options.mean / shape)
 end
 
+--- Cut to [min, max] where one of them is given.
+local function bounded(where, dist, o)
+  if not (o.min or o.max) then return dist end
+  if o.min and o.max and o.max < o.min then check.fail("%s: max = %s is below min", where, check.show(o.max)) end
+  return core.dist_clamp(dist, o.min or -math.huge, o.max or math.huge)
+end
+
+local NORMAL <const> = {
+  mean = { "number", finite = true, required = true },
+  std = { "number", min = 0, finite = true, required = true },
+  min = { "number", finite = true },
+  max = { "number", finite = true },
+}
+
+--- Normal with a mean and a standard deviation, cut to [min, max].
+function M.normal(options)
+  local o = check.options("dist.normal", options, NORMAL)
+  return bounded("dist.normal", core.dist("normal", o.mean, o.std), o)
+end
+
 local LOGNORMAL <const> = {
+  mu = { "number", finite = true },
+  sigma = { "number", min = 0, finite = true },
+  min = { "number", finite = true },
+  max = { "number", finite = true },
   mean = { "number", above = 0, finite = true },
   p50 = { "number", above = 0, finite = true },
   p99 = { "number", above = 0, finite = true },
 }
 
---- Log-normal from any two of mean, p50, p99.
+--- Log-normal from any two of mean, p50, p99, or from mu and sigma; cut to [min, max].
 function M.lognormal(options)
   local o = check.options("dist.lognormal", options, LOGNORMAL)
+  if o.mu or o.sigma then
+    if not (o.mu and o.sigma) or o.mean or o.p50 or o.p99 then
+      check.fail("dist.lognormal: mu and sigma together, or two of mean, p50, p99")
+    end
+    return bounded("dist.lognormal", core.dist("lognormal", o.mu, o.sigma), o)
+  end
   local given = (o.mean and 1 or 0) + (o.p50 and 1 or 0) + (o.p99 and 1 or 0)
   if given ~= 2 then check.fail("dist.lognormal: exactly two of mean, p50, p99 expected, got %d", given) end
   local mu, sigma
@@ -86,7 +116,7 @@ function M.lognormal(options)
     sigma = Z99 - math.sqrt(Z99 ^ 2 - 2 * ratio)
     mu = math.log(o.mean) - sigma ^ 2 / 2
   end
-  return core.dist("lognormal", mu, sigma)
+  return bounded("dist.lognormal", core.dist("lognormal", mu, sigma), o)
 end
 
 local PARETO <const> = {

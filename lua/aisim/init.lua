@@ -21,6 +21,9 @@ local PARTS <const> = {
   open = { "aisim.workload", "open" },
   closed = { "aisim.workload", "closed" },
   agentx = { "aisim.agentx", "agentx" },
+  agent = { "aisim.generated", "agent" },
+  synthetic_session = { "aisim.generated", "synthetic_session" },
+  agentic_code = { "aisim.generated", "agentic_code" },
   trace = { "aisim.trace", "trace" },
   plays = { "aisim.plays", "load" },
   plays_of = { "aisim.plays", "build" },
@@ -38,7 +41,7 @@ local PARTS <const> = {
 }
 
 -- Named in the contract, not there yet: said by name.
-local LATER <const> = { agent = true, router = true,
+local LATER <const> = { router = true,
   kv_cost = true, softmax_pick = true, hash = true }
 
 local GC <const> = { incremental = true, generational = true }

@@ -1,7 +1,8 @@
 ---@meta aisim
 -- Types of the scenario API for editors (LuaLS). Nothing here runs. A test compares the names with what
--- is registered, so this file cannot drift; results and experiments are in meta_results.lua. Times are ms
--- of virtual time, numbers count from 1.
+-- is registered, so this file cannot drift; results and experiments are in meta_results.lua, routers and
+-- scheduler points in meta_policies.lua, traffic in meta_traffic.lua. Times are ms of virtual time, numbers
+-- count from 1.
 -- luacheck: ignore (declarations without bodies: every argument is unused, lines are types)
 error("aisim.meta is read by editors, not by programs")
 
@@ -22,6 +23,18 @@ function aisim.open(options) end
 ---@param options aisim.ClosedOptions
 ---@return aisim.Workload
 function aisim.closed(options) end
+--- Agents in C: system prompt, task, then steps of answer and tool result (spec/lua-api.md §5).
+---@param options aisim.AgentOptions
+---@return aisim.Workload
+function aisim.agent(options) end
+--- Sessions of several turns: each prompt is the conversation so far and new input.
+---@param options aisim.SyntheticSessionOptions
+---@return aisim.Workload
+function aisim.synthetic_session(options) end
+--- Coding agents with layers of shared context, resets and restarts.
+---@param options aisim.AgenticCodeOptions
+---@return aisim.Workload
+function aisim.agentic_code(options) end
 ---@param options aisim.AgentxOptions
 ---@return aisim.Workload
 function aisim.agentx(options) end
@@ -39,8 +52,8 @@ function aisim.agentx_synthetic(options) end
 ---@return aisim.Plays
 function aisim.plays_of(list) end
 
---- Traffic from a trace file: at its times, or with concurrency or arrivals.
----@param options { path: string|string[], format?: string, block_size?: integer, class?: string, speedup?: number, concurrency?: integer, arrivals?: aisim.Arrivals, limit?: integer, from_ms?: number, to_ms?: number, lanes?: integer, until_ms?: number, requests?: integer, sessions?: integer, pool?: any, rng?: string }
+--- Traffic from a trace file: at its times, or at a load of its own.
+---@param options aisim.TraceOptions
 ---@return aisim.Workload
 function aisim.trace(options) end
 ---@param source string|table   catalogue name, alias, path of a config.json, YAML or Lua file, or a table
@@ -69,7 +82,8 @@ function aisim.fail(message) end
 ---@field uniform fun(a: number, b: number): aisim.Dist
 ---@field exp fun(options: { mean: number }): aisim.Dist
 ---@field gamma fun(options: { mean: number, cv: number }): aisim.Dist
----@field lognormal fun(options: { mean?: number, p50?: number, p99?: number }): aisim.Dist   any two
+---@field normal fun(options: { mean: number, std: number, min?: number, max?: number }): aisim.Dist   cut to [min, max]
+---@field lognormal fun(options: { mean?: number, p50?: number, p99?: number, mu?: number, sigma?: number, min?: number, max?: number }): aisim.Dist   two of mean, p50, p99, or mu and sigma
 ---@field pareto fun(options: { min: number, alpha?: number, mean?: number }): aisim.Dist
 ---@field zipf fun(options: { n: integer, s?: number }): aisim.Dist
 ---@field empirical fun(source: string|(number|{ [1]: number, [2]: number })[]): aisim.Dist   a file, values, or { value, weight }
@@ -83,13 +97,17 @@ aisim.dist = {}
 
 ---@class aisim.arrivals
 ---@field poisson fun(options: { rate: aisim.Rate }): aisim.Arrivals
----@field gamma fun(options: { rate: aisim.Rate, cv: number }): aisim.Arrivals
+---@field gamma fun(options: { rate: aisim.Rate, cv?: number, smoothness?: number }): aisim.Arrivals   smoothness = 1 / cv^2
 ---@field weibull fun(options: { rate: aisim.Rate, shape: number }): aisim.Arrivals
 ---@field constant_rate fun(options: { rate: aisim.Rate }): aisim.Arrivals
 ---@field schedule fun(list: { [1]: number|string, [2]: aisim.Rate }[]): aisim.Arrivals   { seconds or text, rate from then on }
----@field burst fun(options: { size: integer, every_ms: aisim.Ms }): aisim.Arrivals
+---@field ramp fun(list: { [1]: number|string, [2]: aisim.Rate }[]): aisim.Arrivals   { seconds or text, rate }, linear between
+---@field square fun(options: { base: aisim.Rate, amplitude: aisim.Rate, period_ms: aisim.Ms, duty?: number }): aisim.Arrivals   base + amplitude for the part duty of a period
+---@field sine fun(options: { base: aisim.Rate, amplitude: aisim.Rate, period_ms: aisim.Ms }): aisim.Arrivals
+---@field burst fun(options?: { size?: integer, every_ms?: aisim.Ms }): aisim.Arrivals   without options: everything at the start
 ---@field all_at_once fun(options: { n: integer }): aisim.Arrivals
 ---@field trace fun(times: aisim.Ms[]): aisim.Arrivals   ascending
+---@field rate fun(arrivals: aisim.Arrivals): number?   mean per second, nil when there is no single one
 aisim.arrivals = {}
 
 ---@class aisim.Arrivals
@@ -178,7 +196,7 @@ function Sim:slo(options) end
 function Sim:measure(options) end
 --- requests: true keeps all (100,000 otherwise), false none, a path streams them into files, some 50 bytes each
 --- in memory.
----@param options? { until_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean|string|{ path: string, preparation?: string }, series_ms?: aisim.Ms, timeline?: string|{ path: string, from_ms?: aisim.Ms, until_ms?: aisim.Ms, every_pass?: integer, max_events?: integer } }
+---@param options? { until_ms?: aisim.Ms, max_wall_time_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean|string|{ path: string, preparation?: string }, series_ms?: aisim.Ms, timeline?: string|{ path: string, from_ms?: aisim.Ms, until_ms?: aisim.Ms, every_pass?: integer, max_events?: integer } }
 ---@return aisim.Run
 function Sim:run(options) end
 ---@param reason? string
@@ -355,102 +373,6 @@ function Sim:autoscale(options) end
 ---@class aisim.Timer
 ---@field remove fun(self: aisim.Timer)
 
--- Traffic ------------------------------------------------------------------------------------------
-
----@class aisim.Workload
-
----@class aisim.UnitOptions
----@field class? string
----@field prompt aisim.Drawn       tokens, at least 1
----@field output aisim.Drawn       tokens, at least 1
----@field prefix? { groups: integer, tokens: integer, zipf?: number, name?: string }   adds to the prompt
----@field priority? integer
----@field deadline_ms? aisim.Ms
----@field pool? string|aisim.Pool
----@field until_ms? aisim.Ms
----@field requests? integer
----@field sessions? integer
----@field rng? string              name of its streams
-
----@class aisim.OpenOptions: aisim.UnitOptions
----@field arrivals aisim.Arrivals|fun(now_ms: number, rng: aisim.Rng): number?
-
----@class aisim.ClosedOptions: aisim.UnitOptions
----@field users integer
----@field think_ms? aisim.Drawn
-
----@class aisim.AgentxOptions
----@field plays aisim.Plays|string|string[]
----@field lanes integer
----@field seed? integer                        42
----@field t_star? { [1]: number, [2]: number }
----@field warmup? boolean
----@field warmup_requests_per_lane? integer
----@field warmup_mode? "repeat"|"advance"
----@field profile? { duration_seconds?: number, response_grace_seconds?: number, cancel_drain_seconds?: number, tree_idle_cap_seconds?: number, global_idle_cap_seconds?: number }
----@field speedup? number
----@field authored_gate? boolean
----@field once? boolean   every source play at most once; the run ends with the last one
----@field cache_identity? "isolated"|"after_system"
----@field on_error? "fail_play"|"continue"
----@field preset? "agentx-v1"|"agentx-harness"|"agentx-fast"
----@field u? number[]                          draws of the lanes, for tests
----@field pool? string|aisim.Pool
-
----@class aisim.Plays
----@field block_size integer
----@field requests integer
----@field nested_timestamp_basis "absolute"|"relative"
----@field [integer] table
----@field each fun(self: aisim.Plays): fun():   for play in plays:each() do … end; play is a copy: id, ordinal, block_size, conversations, requests
----@field filter fun(self: aisim.Plays, fn: fun(play: table): boolean): aisim.Plays
----@field save fun(self: aisim.Plays, path: string, options?: { format?: "weka"|"agentic_mooncake", hash_runs?: boolean }): aisim.Plays
----@field first fun(self: aisim.Plays, n: integer): aisim.Plays
----@field sample fun(self: aisim.Plays, n: integer, seed?: integer): aisim.Plays
----@field map fun(self: aisim.Plays, fn: fun(play: table): table|boolean|nil): aisim.Plays   nil, true: the play as changed; false: without it
----@field cut fun(self: aisim.Plays, options: { requests?: integer, after_ms?: number, input_tokens?: integer }): aisim.Plays
----@field rescale fun(self: aisim.Plays, options: { time?: number, delay?: number, output?: number }): aisim.Plays
----@field merge fun(self: aisim.Plays, ...: aisim.Plays): aisim.Plays
-
----@class aisim.SessionsOptions
----@field class? string
----@field arrivals aisim.Arrivals|fun(now_ms: number, rng: aisim.Rng): number?
----@field body fun(s: aisim.Session)
----@field until_ms? aisim.Ms
----@field sessions? integer
----@field requests? integer
----@field pool? string|aisim.Pool
----@field priority? integer
----@field rng? string
-
----@class aisim.Session
----@field id integer
----@field class string
----@field turn integer
----@field rng aisim.Rng   a stream of its own
-local Session = {}
----@return aisim.Context
-function Session:context() end
---- Sends a request and waits for its end; the answer is appended to the context unless keep = false.
----@param options { context?: aisim.Context, content?: table, prompt_tokens?: integer, output_tokens: number, keep?: boolean, priority?: integer, pool?: string|aisim.Pool, class?: string, deadline_ms?: aisim.Ms, tag?: any }
----@return { id: integer, reason: string, status: string, ttft_ms: number?, e2e_ms: number, prompt_tokens: integer, output_tokens: integer, reused_tokens: integer, worker: integer?, rank: integer? }
-function Session:call(options) end
----@param delay_ms aisim.Ms
-function Session:sleep(delay_ms) end
---- Runs fn(…) beside the caller, from the current time on.
----@param fn function
----@return aisim.Branch
-function Session:fork(fn, ...) end
---- Waits for forks; returns the first result of each.
----@param ... aisim.Branch
----@return any ...
-function Session:join(...) end
----@param branch aisim.Branch
-function Session:cancel(branch) end
----@return number t_ms
-function Session:now() end
-
----@class aisim.Branch
 
 -- Timing -------------------------------------------------------------------------------------------
 

@@ -242,6 +242,9 @@ function lazy.notes(self)
     notes[#notes + 1] = ("no measured data for %s: %.1f %% of the pass time is a roofline guess "
       .. "(engine.fallback_policy = 'deny' refuses)"):format(table.concat(usage.roofline_names, ", "), 100 * share)
   end
+  if self.sim:warming_() > 0 then
+    notes[#notes + 1] = "the warmup had not ended when the run did: what it sent is not measured"
+  end
   return notes
 end
 

@@ -166,6 +166,7 @@ local RUN <const> = {
   requests = { "any" },
   series_ms = { "ms", above = 0 },
   timeline = { "any" },
+  max_wall_time_ms = { "ms", above = 0 },
 }
 
 local REQUESTS <const> = { path = { "text", required = true }, preparation = { "text" } }
@@ -197,7 +198,8 @@ local function ask_for_files(sim, options)
   sim:timeline_(require("aisim.file").target(timeline.path), timeline)
 end
 
---- Runs to the end, a limit or a stop.
+--- Runs to the end, a limit or a stop. max_wall_time_ms guards real time: the run is then stopped, and where
+-- depends on the machine.
 function M:run(options)
   options = check.options("sim:run", options, RUN)
   for _, override in ipairs(self:overrides_()) do
@@ -208,7 +210,7 @@ function M:run(options)
     end
   end
   ask_for_files(self, options)
-  local state, reason = self:run_(options.until_ms, options.progress)
+  local state, reason = self:run_(options.until_ms, options.progress, options.max_wall_time_ms)
   return require("aisim.results").new(self, state, reason)
 end
 

@@ -2,9 +2,9 @@
 -- Rows are read by C while the run needs them. Graphs of requests (agentic_mooncake, dynamo with agent
 -- context) and plays (weka) are replayed as plays, each once, on the clock of the file.
 local agentx = require "aisim.agentx"
-local arrivals = require "aisim.arrivals"
 local check = require "aisim.check"
 local core = require "aisim.core"
+local dist = require "aisim.dist"
 local plays = require "aisim.plays"
 local workload = require "aisim.workload"
 
@@ -13,25 +13,20 @@ local M = {}
 local FORMATS <const> = {}
 for i, format in ipairs(core.trace_formats()) do FORMATS[i] = format[1] end
 
-local TRACE <const> = {
+local TRACE <const> = workload.fields(workload.COMMON, workload.LOADS, {
   path = { "any", required = true, expected = "path or list of paths" },
   format = { "text", one_of = FORMATS, default = "auto" },
   block_size = { "integer", min = 1, max = 1048576 },
-  class = { "text", default = "" },
   speedup = { "number", above = 0, finite = true },
-  concurrency = { "integer", min = 1, max = 10000000 },
-  arrivals = { "arrivals", expected = "arrival process", read = arrivals.read },
+  think_ms = { "dist", read = dist.read },
   limit = { "integer", min = 1 },
   from_ms = { "ms", min = 0 },
   to_ms = { "ms", above = 0 },
   lanes = { "integer", min = 1, max = 1048576 },
-  until_ms = { "ms", above = 0 },
-  requests = { "integer", min = 1 },
-  sessions = { "integer", min = 1 },
-  deadline_ms = { "ms", above = 0 },
-  pool = { "any" },
-  rng = { "text" },
-}
+  align_inputs = { "any" },
+  nested_timestamp_basis = { "text" },
+})
+TRACE.priority = nil -- rows have their own
 
 --- Is the file a graph or a corpus of plays?
 local function holds_plays(paths, options)
@@ -45,16 +40,25 @@ local function holds_plays(paths, options)
 end
 
 local FOREVER <const> = 1e9 -- seconds
-local OF_ROWS <const> = { "concurrency", "arrivals", "deadline_ms", "requests", "sessions", "until_ms", "from_ms",
-  "to_ms" }
+local OF_ROWS <const> = { "concurrency", "arrivals", "users", "think_ms", "kv_capacity_fraction", "deadline_ms",
+  "requests", "sessions", "tokens", "requests_per_load_unit", "sessions_per_load_unit", "warmup", "until_ms",
+  "from_ms", "to_ms" }
 
 --- Plays with lanes are AgentX; without, every play once at its time.
 local function replay(options, kind, paths)
   for _, key in ipairs(OF_ROWS) do
     if options[key] ~= nil then check.fail("aisim.trace.%s: has no effect on a trace of plays", key) end
   end
-  local source = kind == "weka" and plays.load { path = paths }
-    or core.trace_plays(paths, { format = options.format, block_size = options.block_size })
+  local source
+  if kind == "weka" then
+    source = plays.load { path = paths, align_inputs = options.align_inputs,
+      nested_timestamp_basis = options.nested_timestamp_basis }
+    if options.block_size and options.block_size ~= source.block_size then
+      check.fail("aisim.trace.block_size = %d: the plays have blocks of %d", options.block_size, source.block_size)
+    end
+  else
+    source = core.trace_plays(paths, { format = options.format, block_size = options.block_size })
+  end
   if options.limit then source = source:first(options.limit) end
   if options.lanes then
     return agentx.agentx { plays = source, lanes = options.lanes, speedup = options.speedup, pool = options.pool }
@@ -71,15 +75,23 @@ end
 function M.trace(options)
   options = check.options("aisim.trace", options, TRACE)
   local paths = plays.paths("aisim.trace.path", options.path)
-  local loads = (options.concurrency and 1 or 0) + (options.arrivals and 1 or 0)
-  if loads == 2 then check.fail("aisim.trace: concurrency and arrivals say the same thing; give one") end
-  if loads == 1 and options.speedup then
-    check.fail("aisim.trace.speedup: has no effect with %s", options.concurrency and "concurrency" or "arrivals")
+  local n, load = workload.loads_given(options)
+  if n > 1 then
+    check.fail("aisim.trace: concurrency, arrivals, users and kv_capacity_fraction say the same thing; give one")
+  end
+  if n == 1 and options.speedup then check.fail("aisim.trace.speedup: has no effect with %s", load) end
+  if load == "users" and options.think_ms == nil then
+    check.fail("aisim.trace.think_ms: distribution expected, got nil (users think before their next turn)")
+  elseif load ~= "users" and options.think_ms ~= nil then
+    check.fail("aisim.trace.think_ms: has no effect without users")
   end
   if options.to_ms and options.from_ms and options.to_ms <= options.from_ms then
     check.fail("aisim.trace.to_ms = %s: must be > from_ms", check.show(options.to_ms))
   end
   local kind = holds_plays(paths, options)
+  for _, key in ipairs { "align_inputs", "nested_timestamp_basis" } do
+    if options[key] and kind ~= "weka" then check.fail("aisim.trace.%s: only plays of format weka have it", key) end
+  end
   if kind then return replay(options, kind, paths) end
   if options.lanes then check.fail("aisim.trace.lanes: only a trace of plays has lanes") end
   options.paths = paths
@@ -88,7 +100,7 @@ end
 
 workload.starters.trace = function(sim, description)
   local options = workload.prepare(sim, "trace", rawget(description, "options"))
-  sim:trace_(options.paths, options)
+  sim:trace_(options.paths, workload.settle(sim, "aisim.trace", "trace", options, options.paths))
 end
 
 return M

@@ -61,9 +61,9 @@ static void push_pools(lua_State *L, const aisim_prediction *prediction)
     }
 }
 
-/** prediction(path, sets) -> { tree, pools = { { role, engine } }, stop_requests, until_ms, digest,
- *  yaml }: the file with the --set arguments laid over it, checked, every default written out; yaml
- *  says where each value came from. */
+/** prediction(path, sets) -> { tree, pools = { { role, engine } }, until_ms, digest, yaml }: the
+ * file with the --set arguments laid over it, checked, every default written out; yaml says where
+ * each value came from. */
 static int tables_prediction(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
@@ -92,10 +92,6 @@ static int tables_prediction(lua_State *L)
     lua_setfield(L, -2, "tree");
     push_pools(L, &prediction);
     lua_setfield(L, -2, "pools");
-    if (prediction.stop_requests > 0) {
-        lua_pushinteger(L, (lua_Integer)prediction.stop_requests);
-        lua_setfield(L, -2, "stop_requests");
-    }
     if (prediction.max_virtual_time_ms > 0) {
         lua_pushnumber(L, prediction.max_virtual_time_ms);
         lua_setfield(L, -2, "until_ms");

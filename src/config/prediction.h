@@ -23,7 +23,6 @@ typedef struct aisim_prediction {
     aisim_value *tree; /**< object "prediction", every default written out */
     aisim_prediction_pool pools[2];
     uint32_t n_pools;
-    uint64_t stop_requests;     /**< from requests or requests_per_load_unit, 0 = no such stop */
     double max_virtual_time_ms; /**< 0 = no such stop */
     double memory_limit_bytes;  /**< 0 = none */
     uint64_t digest;            /**< of the tree; the same for any order of keys in the file */

@@ -4,6 +4,7 @@
 #include "config/prediction_traffic.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "config/resolve.h"
@@ -125,9 +126,145 @@ static aisim_status check_load(const aisim_value *tree, const char *path, const 
     }
     if (one_of(format, timeless) && timestamps) {
         return aisim_fail_path(err, tree, path, AISIM_EINVAL,
-                               "%s = '%s': a trace of format '%s' has no times; concurrency, "
-                               "constant_rate or poisson expected",
+                               "%s = '%s': a trace of format '%s' has no times; concurrency "
+                               "or another load expected",
                                path, load, format);
+    }
+    return AISIM_OK;
+}
+
+/* traffic 3.1: the rate of the source, finite, with a finite reciprocal. */
+static aisim_status check_rate(const aisim_value *tree, bool of_requests, bool of_sessions,
+                               aisim_error *err)
+{
+    static const char *const paths[] = {"traffic.load.requests_per_second",
+                                        "traffic.load.sessions_per_second"};
+    static const char *const rated[] = {"constant_rate", "poisson", "gamma", NULL};
+    const bool fits[] = {of_requests, of_sessions};
+    const char *source = word(tree, "traffic.source.type");
+    int n = 0;
+    for (int i = 0; i < 2; i++) {
+        const aisim_value *rate = aisim_value_find(tree, paths[i]);
+        if (aisim_value_is_null(rate)) {
+            continue;
+        }
+        if (!fits[i]) {
+            return aisim_fail_path(err, tree, paths[i], AISIM_EINVAL,
+                                   "%s: has no effect with traffic.source.type = '%s', whose rate "
+                                   "is %s",
+                                   paths[i], source, strrchr(paths[1 - i], '.') + 1);
+        }
+        if (!isfinite(1.0 / aisim_value_as_real(rate))) {
+            return aisim_fail_path(err, tree, paths[i], AISIM_ERANGE,
+                                   "%s = %g: its reciprocal must be finite", paths[i],
+                                   aisim_value_as_real(rate));
+        }
+        n++;
+    }
+    if (n == 2) {
+        return aisim_fail_path(err, tree, paths[1], AISIM_EINVAL,
+                               "traffic.load: give requests_per_second or sessions_per_second, not "
+                               "both");
+    }
+    if (n == 0 && one_of(word(tree, "traffic.load.type"), rated)) {
+        return aisim_fail_path(err, tree, "traffic.load", AISIM_EINVAL,
+                               "missing key '%s' (mean rate of arrivals)",
+                               paths[of_requests ? 0 : 1]);
+    }
+    return AISIM_OK;
+}
+
+/* Every point says the same thing, at ascending times. */
+static aisim_status check_points(const aisim_value *tree, bool of_requests, bool of_sessions,
+                                 aisim_error *err)
+{
+    static const char *const keys[] = {"requests_per_second", "sessions_per_second", "concurrency"};
+    const bool fits[] = {of_requests, of_sessions, true};
+    const aisim_value *points = aisim_value_find(tree, "traffic.load.points");
+    int kind = -1;
+    double last = 0.0;
+    for (uint32_t i = 0; i < aisim_value_len(points); i++) {
+        const aisim_value *point = aisim_value_at(points, i);
+        int n = 0, given_kind = -1;
+        for (int k = 0; k < 3; k++) {
+            if (!aisim_value_is_null(aisim_value_get(point, keys[k]))) {
+                given_kind = k;
+                n++;
+            }
+        }
+        kind = kind < 0 ? given_kind : kind;
+        if (n != 1 || given_kind != kind || !fits[given_kind]) {
+            return aisim_fail_mark(err, aisim_value_mark(point), AISIM_EINVAL,
+                                   "traffic.load.points[%u]: one of %s%sconcurrency expected, the "
+                                   "same in every point",
+                                   i + 1, of_requests ? "requests_per_second, " : "",
+                                   of_sessions ? "sessions_per_second, " : "");
+        }
+        double seconds = aisim_value_as_real(aisim_value_get(point, "seconds"));
+        if (seconds < last) {
+            return aisim_fail_mark(err, aisim_value_mark(point), AISIM_EINVAL,
+                                   "traffic.load.points[%u].seconds = %g: must be >= %g, the time "
+                                   "before it",
+                                   i + 1, seconds, last);
+        }
+        last = seconds;
+    }
+    return AISIM_OK;
+}
+
+static aisim_status check_shape(const aisim_value *tree, bool of_requests, bool of_sessions,
+                                aisim_error *err)
+{
+    const char *type = word(tree, "traffic.load.type");
+    aisim_status status = check_rate(tree, of_requests, of_sessions, err);
+    if (status == AISIM_OK && strcmp(type, "ramp") == 0) {
+        status = check_points(tree, of_requests, of_sessions, err);
+    }
+    if (status == AISIM_OK && strcmp(type, "burst") == 0 &&
+        present(tree, "traffic.load.size") != present(tree, "traffic.load.every_ms")) {
+        return aisim_fail_path(err, tree, "traffic.load", AISIM_EINVAL,
+                               "traffic.load: size and every_ms belong together");
+    }
+    if (status == AISIM_OK && strcmp(type, "sine") == 0 &&
+        aisim_value_as_real(aisim_value_find(tree, "traffic.load.amplitude")) >
+            aisim_value_as_real(aisim_value_find(tree, "traffic.load.base"))) {
+        return aisim_fail_path(err, tree, "traffic.load.amplitude", AISIM_EINVAL,
+                               "traffic.load.amplitude: must be <= base, or the rate falls below "
+                               "0");
+    }
+    return status;
+}
+
+/* traffic 3.5: counts, and counts per load unit. */
+static aisim_status check_counts(const aisim_value *tree, aisim_error *err)
+{
+    static const char *const units[] = {"requests", "sessions"};
+    static const char *const single[] = {"concurrency",  "constant_rate",        "poisson", "gamma",
+                                         "user_centric", "kv_capacity_fraction", NULL};
+    for (int i = 0; i < 2; i++) {
+        char count[64], per_unit[64];
+        snprintf(count, sizeof count, "traffic.stop.%s", units[i]);
+        snprintf(per_unit, sizeof per_unit, "traffic.stop.%s_per_load_unit", units[i]);
+        if (present(tree, count) && present(tree, per_unit)) {
+            return aisim_fail_path(err, tree, per_unit, AISIM_EINVAL,
+                                   "traffic.stop: give %s or %s_per_load_unit, not both", units[i],
+                                   units[i]);
+        }
+        if (present(tree, per_unit) && !one_of(word(tree, "traffic.load.type"), single)) {
+            return aisim_fail_path(err, tree, per_unit, AISIM_EINVAL,
+                                   "%s: a load of type '%s' has no single value; give %s", per_unit,
+                                   word(tree, "traffic.load.type"), units[i]);
+        }
+    }
+    return AISIM_OK;
+}
+
+static aisim_status check_warmup(const aisim_value *tree, aisim_error *err)
+{
+    if (present(tree, "traffic.warmup") &&
+        present(tree, "traffic.warmup.requests") == present(tree, "traffic.warmup.seconds")) {
+        return aisim_fail_path(err, tree, "traffic.warmup", AISIM_EINVAL,
+                               "traffic.warmup: one of requests, seconds expected");
     }
     return AISIM_OK;
 }
@@ -136,8 +273,11 @@ static aisim_status check_trace(aisim_value *tree, aisim_error *err)
 {
     static const char path[] = "traffic.load.type";
     static const char *const plays[] = {"weka", "agentic_mooncake", "dynamo", NULL};
-    static const char *const counts[] = {"traffic.stop.requests",
-                                         "traffic.stop.requests_per_load_unit"};
+    static const char *const of_rows[] = {
+        "traffic.stop.requests", "traffic.stop.requests_per_load_unit",
+        "traffic.stop.sessions", "traffic.stop.sessions_per_load_unit",
+        "traffic.stop.tokens",   "traffic.warmup",
+        "traffic.load.from_ms",  "traffic.load.to_ms"};
     aisim_value *type = aisim_value_find(tree, path);
     const char *format = word(tree, "traffic.source.format");
     if (strcmp(aisim_value_as_text(type), "trace") == 0) {
@@ -145,17 +285,20 @@ static aisim_status check_trace(aisim_value *tree, aisim_error *err)
     }
     const char *load = aisim_value_as_text(type);
     aisim_status status = check_load(tree, path, format, load, err);
+    if (status == AISIM_OK) {
+        status = check_shape(tree, true, true, err);
+    }
     if (status != AISIM_OK) {
         return status;
     }
     bool timestamps = strcmp(load, "trace_timestamps") == 0;
     bool of_plays = one_of(format, plays);
-    for (int i = 0; i < 2; i++) {
-        if (present(tree, counts[i]) && ((of_plays && timestamps) || (i == 1 && timestamps))) {
-            return aisim_fail_path(err, tree, counts[i], AISIM_ENOTMODELLED,
-                                   "known, not modelled: %s with a trace (it runs to its end, or "
-                                   "to max_virtual_time_seconds)",
-                                   counts[i]);
+    for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++) {
+        if (of_plays && timestamps && present(tree, of_rows[i])) {
+            return aisim_fail_path(err, tree, of_rows[i], AISIM_ENOTMODELLED,
+                                   "known, not modelled: %s with a trace of plays (it runs to its "
+                                   "end, or to max_virtual_time_seconds)",
+                                   of_rows[i]);
         }
     }
     if (!of_plays && present(tree, "traffic.load.agentic_lanes")) {
@@ -163,54 +306,98 @@ static aisim_status check_trace(aisim_value *tree, aisim_error *err)
                                "traffic.load.agentic_lanes: a trace of format '%s' holds no plays",
                                format);
     }
+    const aisim_value *from = aisim_value_find(tree, "traffic.load.from_ms");
+    const aisim_value *to = aisim_value_find(tree, "traffic.load.to_ms");
+    if (!aisim_value_is_null(from) && !aisim_value_is_null(to) &&
+        aisim_value_as_real(to) <= aisim_value_as_real(from)) {
+        return aisim_fail_path(err, tree, "traffic.load.to_ms", AISIM_EINVAL,
+                               "traffic.load.to_ms: must be > from_ms");
+    }
     return timestamps ? check_agentic(tree, err) : AISIM_OK;
+}
+
+static aisim_status check_prefix(const aisim_value *tree, aisim_error *err)
+{
+    const aisim_value *weights = aisim_value_find(tree, "traffic.source.prefix.weights");
+    if (aisim_value_is_null(weights)) {
+        return AISIM_OK;
+    }
+    int64_t groups = aisim_value_as_integer(aisim_value_find(tree, "traffic.source.prefix.groups"));
+    if (present(tree, "traffic.source.prefix.zipf")) {
+        return aisim_fail_path(err, tree, "traffic.source.prefix.weights", AISIM_EINVAL,
+                               "traffic.source.prefix: give zipf or weights, not both");
+    }
+    if ((int64_t)aisim_value_len(weights) != groups) {
+        return aisim_fail_path(err, tree, "traffic.source.prefix.weights", AISIM_EINVAL,
+                               "traffic.source.prefix.weights: one weight per group expected "
+                               "(%lld)",
+                               (long long)groups);
+    }
+    return AISIM_OK;
+}
+
+static aisim_status check_session(const aisim_value *tree, aisim_error *err)
+{
+    double ratio =
+        aisim_value_as_real(aisim_value_find(tree, "traffic.source.session.shared_prefix_ratio"));
+    int64_t groups =
+        aisim_value_as_integer(aisim_value_find(tree, "traffic.source.session.prefix_groups"));
+    if (ratio > 0 && groups == 0) {
+        return aisim_fail_path(err, tree, "traffic.source.session", AISIM_EINVAL,
+                               "traffic.source.session.prefix_groups = 0: must be >= 1 with "
+                               "shared_prefix_ratio > 0");
+    }
+    return needs(tree, "traffic.source.session.prefix_groups", ratio > 0 || groups == 0,
+                 "shared_prefix_ratio", err);
 }
 
 static aisim_status check_synthetic(const aisim_value *tree, aisim_error *err)
 {
+    static const char *const stops[] = {
+        "traffic.stop.requests", "traffic.stop.requests_per_load_unit",
+        "traffic.stop.sessions", "traffic.stop.sessions_per_load_unit",
+        "traffic.stop.tokens",   "traffic.stop.max_virtual_time_seconds"};
     const char *type = word(tree, "traffic.load.type");
+    bool sessions = strcmp(word(tree, "traffic.source.type"), "synthetic-session") == 0;
     if (strncmp(type, "trace", 5) == 0) {
         return aisim_fail_path(err, tree, "traffic.load.type", AISIM_EINVAL,
                                "traffic.load.type = '%s': needs traffic.source.type = 'trace'",
                                type);
     }
-    bool requests = present(tree, "traffic.stop.requests");
-    bool per_unit = present(tree, "traffic.stop.requests_per_load_unit");
-    if (requests && per_unit) {
-        return aisim_fail_path(err, tree, "traffic.stop.requests_per_load_unit", AISIM_EINVAL,
-                               "traffic.stop: give requests or requests_per_load_unit, not both");
+    aisim_status status = check_shape(tree, !sessions, sessions, err);
+    if (status == AISIM_OK) {
+        status = sessions ? check_session(tree, err) : check_prefix(tree, err);
     }
-    if (!requests && !per_unit && !present(tree, "traffic.stop.max_virtual_time_seconds")) {
-        return aisim_fail_path(err, tree, "traffic.stop", AISIM_EINVAL,
-                               "missing key 'traffic.stop.requests' (a synthetic source has no "
-                               "end; or max_virtual_time_seconds)");
+    for (int i = 2; i < 4 && status == AISIM_OK && !sessions; i++) {
+        status = needs(tree, stops[i], false, "traffic.source.type = 'synthetic-session'", err);
     }
-    return AISIM_OK;
-}
-
-/* traffic.md §3.5: max(1, round(x * load)) */
-static uint64_t requests_of_load(const aisim_value *tree)
-{
-    bool closed = strcmp(word(tree, "traffic.load.type"), "concurrency") == 0;
-    double load = aisim_value_as_real(aisim_value_find(
-        tree, closed ? "traffic.load.concurrency" : "traffic.load.requests_per_second"));
-    double x = aisim_value_as_real(aisim_value_find(tree, "traffic.stop.requests_per_load_unit"));
-    double n = rint(x * load); /* halves to even */
-    return n < 1.0 ? 1 : n >= 0x1p53 ? (uint64_t)1 << 53 : (uint64_t)n;
+    if (status != AISIM_OK) {
+        return status;
+    }
+    bool at_once = strcmp(type, "burst") == 0 && !present(tree, "traffic.load.size");
+    for (int i = 0; i < (at_once ? 5 : 6); i++) { /* a burst without end has no time to end at */
+        if (present(tree, stops[i])) {
+            return AISIM_OK;
+        }
+    }
+    return aisim_fail_path(err, tree, "traffic.stop", AISIM_EINVAL,
+                           "missing key 'traffic.stop.%s' (a synthetic source has no end%s)",
+                           sessions ? "sessions" : "requests",
+                           at_once ? "" : "; or max_virtual_time_seconds");
 }
 
 aisim_status aisim_check_traffic(aisim_value *tree, aisim_prediction *out, aisim_error *err)
 {
     bool trace = strcmp(word(tree, "traffic.source.type"), "trace") == 0;
     aisim_status status = trace ? check_trace(tree, err) : check_synthetic(tree, err);
+    if (status == AISIM_OK) {
+        status = check_counts(tree, err);
+    }
+    if (status == AISIM_OK) {
+        status = check_warmup(tree, err);
+    }
     if (status != AISIM_OK) {
         return status;
-    }
-    if (present(tree, "traffic.stop.requests")) {
-        out->stop_requests =
-            aisim_value_as_unsigned(aisim_value_find(tree, "traffic.stop.requests"));
-    } else if (present(tree, "traffic.stop.requests_per_load_unit")) {
-        out->stop_requests = requests_of_load(tree);
     }
     const aisim_value *limit = aisim_value_find(tree, "traffic.stop.max_virtual_time_seconds");
     out->max_virtual_time_ms = aisim_value_is_null(limit) ? 0.0 : aisim_value_as_real(limit) * 1e3;

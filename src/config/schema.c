@@ -17,7 +17,8 @@
 uint32_t aisim_schema_objects(void)
 {
     return aisim_engine_objects_n + aisim_timing_objects_n + aisim_cache_objects_n +
-           aisim_traffic_objects_n + aisim_router_objects_n;
+           aisim_traffic_objects_n + aisim_load_objects_n + aisim_distribution_objects_n +
+           aisim_router_objects_n;
 }
 
 const aisim_object *aisim_schema_object_at(uint32_t i)
@@ -29,6 +30,8 @@ const aisim_object *aisim_schema_object_at(uint32_t i)
                   {aisim_timing_objects, aisim_timing_objects_n},
                   {aisim_cache_objects, aisim_cache_objects_n},
                   {aisim_traffic_objects, aisim_traffic_objects_n},
+                  {aisim_load_objects, aisim_load_objects_n},
+                  {aisim_distribution_objects, aisim_distribution_objects_n},
                   {aisim_router_objects, aisim_router_objects_n}};
     for (uint32_t t = 0; t < sizeof tables / sizeof *tables; t++) {
         if (i < tables[t].n) {

@@ -50,7 +50,8 @@ enum { /* aisim_field.flags */
        AISIM_FIELD_MIN_OPEN = 8,  /**< > min instead of >= min */
        AISIM_FIELD_MAX_OPEN = 16, /**< < max instead of <= max */
        AISIM_FIELD_FEATURE = 32,  /**< OBJECT: absent = switched off, not "all defaults" */
-       AISIM_FIELD_FOREIGN = 64   /**< a Lua function, or a map that holds one, is taken as it is */
+       AISIM_FIELD_FOREIGN = 64,  /**< a Lua function, or a map that holds one, is taken as it is */
+       AISIM_FIELD_DRAWN = 128    /**< number: or a distribution, {lognormal: {p50: 8, p99: 80}} */
 };
 
 /** One row of the table. Unset texts are NULL. */

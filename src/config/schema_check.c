@@ -135,6 +135,20 @@ static aisim_status check_default_only(const aisim_value *value, const aisim_fie
     return aisim_not_modelled(at, aisim_value_show(value, shown, sizeof shown), field->note);
 }
 
+/* A map with one law (object "distribution") in the place of a number. */
+static aisim_status check_drawn(aisim_value *value, const aisim_place *at)
+{
+    const aisim_object *laws = aisim_schema_object("distribution");
+    aisim_status status = check_object(value, laws, at->prefix, at->path, at->err);
+    if (status == AISIM_OK && aisim_value_len(value) != 1) {
+        return aisim_fail_mark(at->err, at->mark, AISIM_EINVAL,
+                               "%s%s: one distribution expected, such as {lognormal: {p50: 800, "
+                               "p99: 8000}}",
+                               at->prefix, at->path);
+    }
+    return status;
+}
+
 aisim_status aisim_schema_check_field(aisim_value *value, const aisim_field *field, aisim_mark key,
                                       const char *prefix, const char *path, aisim_error *err)
 {
@@ -145,6 +159,9 @@ aisim_status aisim_schema_check_field(aisim_value *value, const aisim_field *fie
     }
     if (aisim_schema_is_foreign(value, field)) {
         return AISIM_OK;
+    }
+    if ((field->flags & AISIM_FIELD_DRAWN) && aisim_value_kind_of(value) == AISIM_VALUE_MAP) {
+        return check_drawn(value, &at);
     }
     bool number = field->kind != AISIM_FIELD_CHOICE && field->choices != NULL;
     if (number && aisim_is_word(value, field)) {

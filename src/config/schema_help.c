@@ -62,6 +62,9 @@ static void meaning_text(const aisim_field *field, aisim_text *out)
         aisim_text_add(out, " or ");
         aisim_choice_list(field->choices, out);
     }
+    if (field->flags & AISIM_FIELD_DRAWN) {
+        aisim_text_add(out, "; or a distribution");
+    }
     if (field->when != NULL) {
         size_t n = strcspn(field->when, "=");
         aisim_text_format(out, "; with %.*s = ", (int)n, field->when);

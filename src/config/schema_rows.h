@@ -14,6 +14,11 @@
     .min = (a), .max = (b),                                                                        \
     .flags = AISIM_FIELD_HAS_MIN | AISIM_FIELD_HAS_MAX | AISIM_FIELD_MIN_OPEN
 
+/* A number in bounds, or a distribution. */
+#define DRAWN_BETWEEN(a, b)                                                                        \
+    .min = (a), .max = (b), .flags = AISIM_FIELD_HAS_MIN | AISIM_FIELD_HAS_MAX | AISIM_FIELD_DRAWN
+#define DRAWN_AT_LEAST(x) .min = (x), .flags = AISIM_FIELD_HAS_MIN | AISIM_FIELD_DRAWN
+
 #define NOT_MODELLED(text) .status = AISIM_STATUS_NOT_MODELLED, .note = (text)
 #define DEFAULT_ONLY(text) .status = AISIM_STATUS_DEFAULT_ONLY, .note = (text)
 
@@ -30,6 +35,10 @@ extern const aisim_object aisim_cache_objects[]; /* schema_cache.c */
 extern const uint32_t aisim_cache_objects_n;
 extern const aisim_object aisim_traffic_objects[]; /* schema_traffic.c */
 extern const uint32_t aisim_traffic_objects_n;
+extern const aisim_object aisim_load_objects[]; /* schema_load.c */
+extern const uint32_t aisim_load_objects_n;
+extern const aisim_object aisim_distribution_objects[]; /* schema_distribution.c */
+extern const uint32_t aisim_distribution_objects_n;
 extern const aisim_object aisim_router_objects[]; /* schema_router.c */
 extern const uint32_t aisim_router_objects_n;
 

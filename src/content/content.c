@@ -432,6 +432,14 @@ static void leave_run(const aisim_content *content, aisim_node *node)
     node->run = r->parent;
 }
 
+aisim_node aisim_content_prefix(const aisim_content *content, aisim_node node, uint32_t tokens)
+{
+    while (node.run != AISIM_ROOT.run && tokens < aisim_content_start(content, node.run)) {
+        node.run = aisim_content_parent(content, node.run);
+    }
+    return (aisim_node){node.run, tokens};
+}
+
 uint32_t aisim_content_common(const aisim_content *content, aisim_node a, aisim_node b)
 {
     uint32_t depth_a = depth(content, a.run), depth_b = depth(content, b.run);

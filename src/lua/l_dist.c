@@ -14,6 +14,7 @@ typedef enum {
     D_UNIFORM,   /* [a, b) */
     D_EXP,       /* mean a */
     D_GAMMA,     /* shape a, scale b */
+    D_NORMAL,    /* mean a, standard deviation b */
     D_LOGNORMAL, /* exp(normal(a, b)) */
     D_PARETO,    /* a * u^(-1/b) */
     D_ZIPF,      /* rank 1..n with weight 1/rank^s: cumulative table */
@@ -27,8 +28,9 @@ typedef struct l_dist {
     l_kind kind;
     double a, b;
     uint32_t n;
-    double *values;     /* EMPIRICAL */
-    double *cumulative; /* weights summed; the last one is the total */
+    double *values;            /* EMPIRICAL */
+    double *cumulative;        /* weights summed; the last one is the total */
+    const struct l_dist *part; /* CLAMP: of a distribution that needs no Lua, else NULL */
 } l_dist;
 
 /* ---- drawing --------------------------------------------------------------------------------- */
@@ -79,11 +81,14 @@ static double draw_function(lua_State *L, int dist, int rng)
     return x;
 }
 
-static double draw(lua_State *L, int index, int rng_index)
+/* Draws of these kinds need no Lua. */
+static bool is_plain(const l_dist *d)
 {
-    const l_dist *d = luaL_checkudata(L, index, AISIM_L_DIST);
-    aisim_rng *rng = luaL_checkudata(L, rng_index, AISIM_L_RNG);
-    double u;
+    return d->kind == D_CLAMP ? d->part != NULL : d->kind != D_MIXTURE && d->kind != D_FN;
+}
+
+static double draw_plain(const l_dist *d, aisim_rng *rng)
+{
     switch (d->kind) {
     case D_CONST:
         return d->a;
@@ -93,6 +98,8 @@ static double draw(lua_State *L, int index, int rng_index)
         return aisim_rng_exponential(rng, d->a);
     case D_GAMMA:
         return d->b * aisim_rng_gamma(rng, d->a);
+    case D_NORMAL:
+        return d->a + d->b * aisim_rng_normal(rng);
     case D_LOGNORMAL:
         return exp(d->a + d->b * aisim_rng_normal(rng));
     case D_PARETO:
@@ -101,15 +108,41 @@ static double draw(lua_State *L, int index, int rng_index)
         return (double)pick(d, aisim_rng_unit(rng)) + 1.0;
     case D_EMPIRICAL:
         return d->values[pick(d, aisim_rng_unit(rng))];
-    case D_MIXTURE:
-        u = aisim_rng_unit(rng);
-        return draw_part(L, index, rng_index, pick(d, u));
     case D_CLAMP:
-        return fmin(d->b, fmax(d->a, draw_part(L, index, rng_index, 0)));
+        return fmin(d->b, fmax(d->a, draw_plain(d->part, rng)));
+    case D_MIXTURE:
     case D_FN:
-        return draw_function(L, index, rng_index);
+        break;
     }
     return 0.0;
+}
+
+const void *aisim_l_plain_dist(lua_State *L, int index)
+{
+    const l_dist *d = luaL_testudata(L, index, AISIM_L_DIST);
+    return d != NULL && is_plain(d) ? d : NULL;
+}
+
+double aisim_l_draw_plain(const void *dist, aisim_rng *rng)
+{
+    return draw_plain(dist, rng);
+}
+
+static double draw(lua_State *L, int index, int rng_index)
+{
+    const l_dist *d = luaL_checkudata(L, index, AISIM_L_DIST);
+    aisim_rng *rng = luaL_checkudata(L, rng_index, AISIM_L_RNG);
+    if (is_plain(d)) {
+        return draw_plain(d, rng);
+    }
+    switch (d->kind) {
+    case D_MIXTURE:
+        return draw_part(L, index, rng_index, pick(d, aisim_rng_unit(rng)));
+    case D_CLAMP:
+        return fmin(d->b, fmax(d->a, draw_part(L, index, rng_index, 0)));
+    default:
+        return draw_function(L, index, rng_index);
+    }
 }
 
 double aisim_l_draw(lua_State *L, int dist, int rng)
@@ -176,9 +209,10 @@ static void add_weights(lua_State *L, l_dist *d, int list)
 /* core.dist(kind, a, b): the kinds with two parameters */
 static int l_simple(lua_State *L)
 {
-    static const char *const names[] = {"const",     "uniform", "exp", "gamma",
-                                        "lognormal", "pareto",  NULL};
-    static const l_kind kinds[] = {D_CONST, D_UNIFORM, D_EXP, D_GAMMA, D_LOGNORMAL, D_PARETO};
+    static const char *const names[] = {"const",  "uniform",   "exp",    "gamma",
+                                        "normal", "lognormal", "pareto", NULL};
+    static const l_kind kinds[] = {D_CONST,  D_UNIFORM,   D_EXP,   D_GAMMA,
+                                   D_NORMAL, D_LOGNORMAL, D_PARETO};
     l_kind kind = kinds[luaL_checkoption(L, 1, NULL, names)];
     new_dist(L, kind, luaL_checknumber(L, 2), luaL_optnumber(L, 3, 0));
     return 1;
@@ -233,7 +267,8 @@ static int l_mixture(lua_State *L)
 static int l_clamp(lua_State *L)
 {
     luaL_checkany(L, 1);
-    new_dist(L, D_CLAMP, luaL_checknumber(L, 2), luaL_checknumber(L, 3));
+    l_dist *d = new_dist(L, D_CLAMP, luaL_checknumber(L, 2), luaL_checknumber(L, 3));
+    d->part = aisim_l_plain_dist(L, 1); /* the user value keeps it */
     lua_createtable(L, 1, 0);
     lua_pushvalue(L, 1);
     lua_rawseti(L, -2, 1);
@@ -271,9 +306,9 @@ static int dist_gc(lua_State *L)
 
 static int dist_tostring(lua_State *L)
 {
-    static const char *const names[] = {"const",     "uniform", "exp",  "gamma",
-                                        "lognormal", "pareto",  "zipf", "empirical",
-                                        "mixture",   "clamp",   "fn"};
+    static const char *const names[] = {"const",     "uniform",   "exp",    "gamma",
+                                        "normal",    "lognormal", "pareto", "zipf",
+                                        "empirical", "mixture",   "clamp",  "fn"};
     const l_dist *d = luaL_checkudata(L, 1, AISIM_L_DIST);
     lua_pushfstring(L, "distribution %s", names[d->kind]);
     return 1;

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "lua/l_common.h"
+#include "workload/arrivals.h"
 
 #define AISIM_L_RNG "aisim.Rng"
 #define AISIM_L_DIST "aisim.Dist"
@@ -21,18 +22,17 @@ void aisim_l_push_new_stream(lua_State *L, uint64_t seed, const char *name);
 /** Draws from the distribution (or plain number) at `dist` with the stream at `rng`. Finite. */
 double aisim_l_draw(lua_State *L, int dist, int rng);
 
+/** The distribution at an index if its draws need no Lua, else NULL; valid while the object is. */
+const void *aisim_l_plain_dist(lua_State *L, int index);
+/** The same draw as aisim_l_draw. Not checked: may be infinite. */
+double aisim_l_draw_plain(const void *dist, aisim_rng *rng);
+
 /** Draws a count: rounded to the nearest whole number, at least `least`, at most 2^31 - 1; raises
  *  for draws below 0. */
 uint32_t aisim_l_draw_count(lua_State *L, int dist, int rng, uint32_t least, const char *what);
 
-/** Where an arrival process stands. Zero-initialise. */
-typedef struct aisim_l_arrival_cursor {
-    int64_t t_ns; /**< last arrival, relative to the start */
-    uint64_t n;   /**< arrivals so far */
-} aisim_l_arrival_cursor;
-
 /** The next arrival of the process at `arrivals` (ns since its start, never before the last one).
  *  @return false when there are no more */
-bool aisim_l_next_arrival(lua_State *L, int arrivals, int rng, aisim_l_arrival_cursor *cursor);
+bool aisim_l_next_arrival(lua_State *L, int arrivals, int rng, aisim_arrival_cursor *cursor);
 
 #endif

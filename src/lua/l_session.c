@@ -34,7 +34,7 @@ void aisim_l_sessions_free(aisim_l_sim *s)
         return;
     }
     for (uint32_t i = 0; i < all->kinds.len; i++) {
-        aisim_free(all->kinds.data[i]->name);
+        aisim_pace_deinit(&all->kinds.data[i]->pace);
         aisim_free(all->kinds.data[i]);
     }
     for (uint32_t i = 0; i < all->branches.len; i++) {
@@ -151,6 +151,15 @@ static void drop_coroutine(lua_State *L, aisim_l_branch *branch)
 
 static void wake_joiner(aisim_l_branch *branch);
 
+static void session_over(void *context, aisim_sim *sim, int64_t t_ns)
+{
+    (void)sim, (void)t_ns;
+    aisim_l_session_kind *kind = context;
+    if (!aisim_l_broken(kind->s)) {
+        aisim_pace_unit_over(&kind->pace);
+    }
+}
+
 /* The function of a branch has returned: nresults values lie on its stack. */
 static void finished(aisim_l_branch *branch, int nresults)
 {
@@ -161,9 +170,14 @@ static void finished(aisim_l_branch *branch, int nresults)
         lua_xmove(branch->L, L, 1);
         branch->result = aisim_l_anchor(L, s);
     }
+    aisim_l_session_kind *kind = ((const aisim_l_session *)branch->shared)->kind;
     drop_coroutine(L, branch);
     if (branch->parent == AISIM_NONE) {
         free_branch(L, branch);
+        if (kind->pace.config.gaps.next == NULL) { /* the next one starts behind this event */
+            aisim_sim_timer(s->sim, aisim_sim_now(s->sim), AISIM_CLASS_ARRIVAL, true, session_over,
+                            kind);
+        }
         return;
     }
     branch->state = AISIM_L_BRANCH_DONE;
@@ -244,6 +258,30 @@ void aisim_l_branch_sleep(aisim_l_branch *branch, int64_t at_ns)
 {
     branch->state = AISIM_L_BRANCH_SLEEPING;
     branch->timer = aisim_sim_timer(branch->s->sim, at_ns, AISIM_CLASS_TIMER, false, awake, branch);
+}
+
+typedef struct held {
+    aisim_l_branch *branch;
+    uint32_t generation;
+} held;
+
+static void released(void *context, aisim_sim *sim, int64_t t_ns)
+{
+    (void)sim, (void)t_ns;
+    held h = *(held *)context;
+    aisim_free(context);
+    if (h.branch->generation == h.generation && h.branch->state == AISIM_L_BRANCH_SLEEPING) {
+        aisim_l_branch_resume(h.branch, 0);
+    }
+}
+
+void aisim_l_branch_hold(aisim_l_branch *branch)
+{
+    held *h = aisim_alloc(1, sizeof *h);
+    *h = (held){branch, branch->generation};
+    branch->state = AISIM_L_BRANCH_SLEEPING;
+    branch->timer = 0;
+    aisim_pace_hold(&branch->shared->kind->pace, released, h, aisim_free);
 }
 
 void aisim_l_branch_start(aisim_l_branch *branch)
@@ -338,8 +376,9 @@ static void push_answer(lua_State *L, const aisim_l_sim *s, const aisim_request 
 static void on_terminal(void *context, aisim_sim *sim, const aisim_request *q)
 {
     (void)sim;
-    const aisim_l_session_kind *kind = context;
+    aisim_l_session_kind *kind = context;
     aisim_l_sim *s = kind->s;
+    aisim_pace_request_over(&kind->pace, q);
     aisim_l_branch *branch = s->sessions->branches.data[q->cookie];
     aisim_handle handle = aisim_sim_handle(s->sim, q);
     if (branch->state != AISIM_L_BRANCH_CALLING || branch->request.index != handle.index ||
@@ -360,53 +399,18 @@ static void on_terminal(void *context, aisim_sim *sim, const aisim_request *q)
     aisim_l_branch_resume(branch, 1);
 }
 
-/* ---- arrivals -------------------------------------------------------------------------------- */
+/* ---- starts ---------------------------------------------------------------------------------- */
 
-static void arrive(void *context, aisim_sim *sim, int64_t t_ns);
-
-static int step_arrival(lua_State *L)
+static bool start_session(void *context)
 {
-    aisim_l_session_kind *kind = lua_touserdata(L, 1);
-    aisim_l_push_refs(L, kind->s);
-    lua_rawgeti(L, 2, kind->arrivals);
-    lua_rawgeti(L, 2, kind->arrival_stream);
-    lua_pushboolean(L, aisim_l_next_arrival(L, 3, 4, &kind->cursor));
-    return 1;
-}
-
-static void plan_arrival(aisim_l_session_kind *kind)
-{
-    aisim_l_sim *s = kind->s;
-    if (aisim_l_broken(s) || (kind->max_sessions > 0 && kind->sessions >= kind->max_sessions) ||
-        (kind->max_requests > 0 && kind->requests >= kind->max_requests)) {
-        return;
-    }
-    uint64_t outer = aisim_l_begin(s);
-    s->site = (aisim_l_site){"arrivals of sessions", kind->name, NULL, AISIM_NONE, 0};
-    lua_pushcfunction(s->L, step_arrival);
-    lua_pushlightuserdata(s->L, kind);
-    if (!aisim_l_call(s, outer, 1, 1)) {
-        return;
-    }
-    bool more = lua_toboolean(s->L, -1);
-    lua_pop(s->L, 1);
-    if (more && kind->cursor.t_ns < kind->until_ns) {
-        aisim_sim_timer(s->sim, kind->cursor.t_ns, AISIM_CLASS_ARRIVAL, false, arrive, kind);
-    }
-}
-
-static void arrive(void *context, aisim_sim *sim, int64_t t_ns)
-{
-    (void)sim, (void)t_ns;
     aisim_l_session_kind *kind = context;
     aisim_l_sim *s = kind->s;
     if (aisim_l_broken(s)) {
-        return;
+        return false;
     }
     lua_State *L = s->L;
-    kind->sessions++;
     aisim_l_session *session = lua_newuserdatauv(L, sizeof *session, 2);
-    *session = (aisim_l_session){kind, ++s->sessions->numbers, 0};
+    *session = (aisim_l_session){kind, aisim_sim_next_session(s->sim), ++kind->sessions, 0};
     luaL_setmetatable(L, AISIM_L_SESSION);
     aisim_l_push_self(L, s);
     lua_setiuservalue(L, -2, 1);
@@ -415,13 +419,13 @@ static void arrive(void *context, aisim_sim *sim, int64_t t_ns)
     aisim_l_branch *branch = aisim_l_branch_new(L, s, NULL);
     lua_xmove(L, branch->L, 1); /* its argument: the session */
     aisim_l_branch_resume(branch, 1);
-    plan_arrival(kind);
+    return true;
 }
 
 static void on_start(void *context, aisim_sim *sim)
 {
     (void)sim;
-    plan_arrival(context);
+    aisim_pace_begin(&((aisim_l_session_kind *)context)->pace, true);
 }
 
 /* core sim:sessions_(options); checked by lua/aisim/workload.lua */
@@ -431,30 +435,21 @@ static int sim_sessions(lua_State *L)
     luaL_checktype(L, 2, LUA_TTABLE);
     lua_settop(L, 2);
     aisim_l_sessions *all = sessions_of(s);
-    lua_getfield(L, 2, "rng");      /* 3 */
-    lua_getfield(L, 2, "class");    /* 4 */
-    lua_getfield(L, 2, "until_ms"); /* 5 */
-    lua_getfield(L, 2, "sessions"); /* 6 */
-    lua_getfield(L, 2, "requests"); /* 7 */
-    lua_getfield(L, 2, "pool");     /* 8 */
-    lua_getfield(L, 2, "priority"); /* 9 */
     aisim_l_session_kind *kind = aisim_alloc_zero(1, sizeof *kind);
+    aisim_l_source *source = aisim_l_source_new(L, s, 2);
+    aisim_pace_config pace = aisim_l_read_pace(L, 2, source);
+    aisim_error err = {0};
+    if (aisim_pace_init(&kind->pace, s->sim, &pace, true, kind, start_session, &err) != AISIM_OK) {
+        aisim_free(kind);
+        return aisim_l_source_refused(L, source, &err);
+    }
     aisim_array_push(&all->kinds, kind);
     kind->s = s;
-    kind->name = aisim_strdup(lua_tostring(L, 3));
-    kind->class_id = aisim_l_class_id(s, lua_tostring(L, 4));
-    kind->until_ns = lua_isnil(L, 5) ? AISIM_NEVER : aisim_ns_from_ms(lua_tonumber(L, 5));
-    kind->max_sessions = (uint64_t)lua_tointeger(L, 6);
-    kind->max_requests = (uint64_t)lua_tointeger(L, 7);
-    kind->pool = (uint32_t)luaL_optinteger(L, 8, 1) - 1;
-    kind->priority = (int32_t)lua_tointeger(L, 9);
-    lua_getfield(L, 2, "arrivals");
-    kind->arrivals = aisim_l_anchor(L, s);
-    lua_getfield(L, 2, "body");
-    kind->body = aisim_l_anchor(L, s);
-    lua_pushfstring(L, "%s/arrivals", kind->name);
-    aisim_l_push_stream(L, s, lua_tostring(L, -1));
-    kind->arrival_stream = aisim_l_anchor(L, s);
+    kind->name = source->name;
+    kind->class_id = aisim_l_class_id(s, aisim_l_read_class(L, 2, s));
+    kind->pool = (uint32_t)aisim_l_number_field(L, 2, "pool", 1) - 1;
+    kind->priority = (int32_t)aisim_l_number_field(L, 2, "priority", 0);
+    kind->body = aisim_l_anchor_field(L, s, 2, "body");
     const aisim_client client = {.context = kind, .terminal = on_terminal, .start = on_start};
     kind->client = aisim_sim_client_add(s->sim, &client);
     return 0;

@@ -4,7 +4,7 @@
 
 #include "base/array.h"
 #include "lua/l_common.h"
-#include "lua/l_random.h"
+#include "lua/l_source.h"
 
 #define AISIM_L_SESSION "aisim.Session"
 #define AISIM_L_BRANCH "aisim.Branch"
@@ -12,21 +12,20 @@
 /** One sim:sessions{…}: its arrivals and its client. */
 typedef struct aisim_l_session_kind {
     aisim_l_sim *s;
-    char *name;                         /**< of its streams */
-    int arrivals, arrival_stream, body; /**< refs */
-    aisim_l_arrival_cursor cursor;
+    const char *name; /**< of its streams */
+    int body;         /**< ref */
+    aisim_pace pace;  /**< starts sessions; limits end those starts, not the calls of a body */
     uint16_t client, class_id;
     uint32_t pool;
     int32_t priority;
-    int64_t until_ns;
-    uint64_t max_sessions, max_requests; /**< 0 = no limit */
-    uint64_t sessions, requests;         /**< so far */
+    uint32_t sessions; /**< so far: their streams count within the kind */
 } aisim_l_session_kind;
 
 /** One session: what its branches share. Lives in a userdata (the object s of the body). */
 typedef struct aisim_l_session {
     aisim_l_session_kind *kind;
     uint32_t number; /**< over the whole simulation, from 1 */
+    uint32_t stream; /**< number within its kind, from 1 */
     uint16_t turn;   /**< of the next request */
 } aisim_l_session;   /* user values: 1 the simulation, 2 its own stream */
 
@@ -67,7 +66,6 @@ typedef struct aisim_l_sessions {
     AISIM_ARRAY(aisim_l_session_kind *) kinds;
     AISIM_ARRAY(aisim_l_branch *) branches;
     AISIM_ARRAY(uint32_t) unused;
-    uint32_t numbers; /**< sessions so far */
 } aisim_l_sessions;
 
 /** The branch whose coroutine is L, or NULL. */
@@ -85,6 +83,9 @@ void aisim_l_branch_sleep(aisim_l_branch *branch, int64_t at_ns);
 
 /** Ends a branch from outside: its request is cancelled, its coroutine closed, its forks too. */
 void aisim_l_branch_cancel(lua_State *L, aisim_l_branch *branch);
+
+/** The branch waits until the barrier of its warmup opens; its coroutine yields next. */
+void aisim_l_branch_hold(aisim_l_branch *branch);
 
 /** Starts an unstarted fork at the current time. */
 void aisim_l_branch_start(aisim_l_branch *branch);

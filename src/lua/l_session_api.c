@@ -36,6 +36,8 @@ static aisim_l_branch *check_waiting(lua_State *L, aisim_l_sim **s, const char *
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
+static int call_again(lua_State *L, int status, lua_KContext context);
+
 /* core s:call_(options) -> answer */
 static int session_call(lua_State *L)
 {
@@ -45,6 +47,10 @@ static int session_call(lua_State *L)
     lua_settop(L, 2);
     aisim_l_session *session = branch->shared;
     aisim_l_session_kind *kind = session->kind;
+    if (aisim_pace_holds(&kind->pace)) {
+        aisim_l_branch_hold(branch);
+        return lua_yieldk(L, 0, 0, call_again);
+    }
     aisim_submit submit = {.client = kind->client,
                            .class_id = kind->class_id,
                            .pool = kind->pool,
@@ -61,12 +67,21 @@ static int session_call(lua_State *L)
         branch->asked = aisim_l_context_node(L, -1);
         branch->context = aisim_l_anchor(L, s);
     }
+    submit.phase = kind->pace.part == AISIM_PACE_WARMUP ? AISIM_PHASE_WARMUP : AISIM_PHASE_PROFILE;
     uint32_t id;
     branch->request = aisim_l_submit(L, s, &submit, 2, "s:call", &id);
     branch->state = AISIM_L_BRANCH_CALLING;
     session->turn++;
-    kind->requests++;
+    aisim_pace_sent(&kind->pace, (uint64_t)submit.prompt_tokens + submit.output_tokens);
     return lua_yield(L, 0); /* resumed with the answer */
+}
+
+/* The barrier has opened: the arguments are still there. */
+static int call_again(lua_State *L, int status, lua_KContext context)
+{
+    (void)status, (void)context;
+    lua_settop(L, 2);
+    return session_call(L);
 }
 
 /* core s:sleep_(ms) */
@@ -224,7 +239,7 @@ static int session_index(lua_State *L)
         lua_pushinteger(L, session->turn);
     } else if (strcmp(key, "rng") == 0) {
         if (lua_getiuservalue(L, 1, 2) == LUA_TNIL) { /* (seed, name of the kind, number) */
-            lua_pushfstring(L, "%s/%d", session->kind->name, (int)session->number);
+            lua_pushfstring(L, "%s/%d", session->kind->name, (int)session->stream);
             aisim_l_push_new_stream(L, aisim_sim_seed(s->sim), lua_tostring(L, -1));
             lua_pushvalue(L, -1);
             lua_setiuservalue(L, 1, 2);

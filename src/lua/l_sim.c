@@ -342,6 +342,7 @@ static int sim_run(lua_State *L)
         options.progress = report_progress;
         options.progress_context = s;
     }
+    options.max_wall_s = luaL_optnumber(L, 4, 0) / 1e3;
     aisim_error err = {0};
     aisim_l_metrics_start(L, s);
     aisim_l_files_start(s);

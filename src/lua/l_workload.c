@@ -1,132 +1,57 @@
-/* l_workload.c - open and closed traffic whose parts are Lua objects (spec/lua-api.md §5).
- *
- * The drivers live in src/sim/traffic.c; this file gives them their sources. A draw may call Lua
- * (distributions and arrivals written as functions), so each step of a source is one protected
- * call. Every source of randomness has a stream of its own below the workload's name. */
+/* l_workload.c - traffic of requests, of sessions and of trace rows whose parts are Lua objects
+ * (spec/lua-api.md §5). The drivers live in src/sim; this file gives them their sources. */
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/map.h"
-#include "lua/l_cluster.h"
 #include "lua/l_content.h"
-#include "lua/l_random.h"
+#include "lua/l_source.h"
 #include "lua/l_trace.h"
+#include "sim/session_traffic.h"
 #include "sim/trace_traffic.h"
 #include "sim/traffic.h"
 
-typedef struct l_source {
-    aisim_l_sim *s;
-    char *name; /* of the workload */
-    int gaps;   /* refs: arrivals, or the distribution of think times in ms */
-    int gap_stream;
-    int prompt, output, group; /* refs: distributions; group LUA_NOREF = no prefix */
+/* ---- single requests ------------------------------------------------------------------------- */
+
+typedef struct l_units {
+    aisim_l_source *source;
+    int prompt, output, group, rows; /* refs: distributions; LUA_NOREF = not given */
     int prompt_stream, output_stream, group_stream;
-    aisim_l_arrival_cursor cursor;
-    char *prefix;
+    uint64_t prefix;
     uint32_t prefix_tokens;
     int32_t priority;
-} l_source;
+} l_units;
 
-static void source_free(void *context)
+static uint32_t draw_part(lua_State *L, int ref, int stream, const char *what)
 {
-    l_source *source = context;
-    aisim_free(source->name);
-    aisim_free(source->prefix);
-    aisim_free(source);
+    int dist = aisim_l_push_part(L, ref);
+    return aisim_l_draw_count(L, dist, aisim_l_push_part(L, stream), 1, what);
 }
-
-/* Runs a step under protection; its results are on s->L. */
-static bool step(l_source *source, lua_CFunction fn, int nresults, aisim_error *err)
-{
-    aisim_l_sim *s = source->s;
-    if (aisim_l_broken(s)) {
-        return false;
-    }
-    uint64_t outer = aisim_l_begin(s);
-    s->site = (aisim_l_site){"workload", source->name, NULL, AISIM_NONE, 0};
-    lua_pushcfunction(s->L, fn);
-    lua_pushlightuserdata(s->L, source);
-    if (!aisim_l_call(s, outer, 1, nresults)) {
-        aisim_fail(err, AISIM_ECALLBACK, "workload '%s' failed", source->name);
-        return false;
-    }
-    return true;
-}
-
-/* Pushes refs[ref]; the refs table is at index 2 of the step. */
-static int push(lua_State *L, int ref)
-{
-    lua_rawgeti(L, 2, ref);
-    return lua_gettop(L);
-}
-
-/* ---- gaps ------------------------------------------------------------------------------------ */
-
-static int step_arrival(lua_State *L)
-{
-    l_source *source = lua_touserdata(L, 1);
-    aisim_l_push_refs(L, source->s);
-    int64_t last = source->cursor.t_ns;
-    int arrivals = push(L, source->gaps);
-    int stream = push(L, source->gap_stream);
-    if (!aisim_l_next_arrival(L, arrivals, stream, &source->cursor)) {
-        return 0;
-    }
-    lua_pushinteger(L, source->cursor.t_ns - last);
-    return 1;
-}
-
-static int step_think(lua_State *L)
-{
-    l_source *source = lua_touserdata(L, 1);
-    aisim_l_push_refs(L, source->s);
-    int dist = push(L, source->gaps);
-    double ms = aisim_l_draw(L, dist, push(L, source->gap_stream));
-    if (ms < 0) {
-        return aisim_l_fail(L, "think_ms: the distribution gave %f; >= 0 expected", ms);
-    }
-    lua_pushinteger(L, aisim_ns_from_ms(ms));
-    return 1;
-}
-
-static bool next_gap(l_source *source, lua_CFunction fn, int64_t *gap_ns, aisim_error *err)
-{
-    if (!step(source, fn, 1, err)) {
-        return false;
-    }
-    bool more = !lua_isnil(source->s->L, -1);
-    *gap_ns = lua_tointeger(source->s->L, -1);
-    lua_pop(source->s->L, 1);
-    return more;
-}
-
-static bool next_arrival(void *context, int64_t *gap_ns, aisim_error *err)
-{
-    return next_gap(context, step_arrival, gap_ns, err);
-}
-
-static bool next_think(void *context, int64_t *gap_ns, aisim_error *err)
-{
-    return next_gap(context, step_think, gap_ns, err);
-}
-
-/* ---- units ----------------------------------------------------------------------------------- */
 
 /* -> prompt tokens, output tokens, group (0 = no prefix) */
 static int step_unit(lua_State *L)
 {
-    l_source *source = lua_touserdata(L, 1);
+    const aisim_l_source *source = lua_touserdata(L, 1);
+    const l_units *u = source->more;
     aisim_l_push_refs(L, source->s);
-    int dist = push(L, source->prompt);
-    uint32_t prompt = aisim_l_draw_count(L, dist, push(L, source->prompt_stream), 1, "prompt");
-    dist = push(L, source->output);
-    uint32_t output = aisim_l_draw_count(L, dist, push(L, source->output_stream), 1, "output");
-    uint32_t group = 0;
-    if (source->group != LUA_NOREF) {
-        dist = push(L, source->group);
-        group = aisim_l_draw_count(L, dist, push(L, source->group_stream), 1, "prefix");
+    uint32_t prompt, output;
+    if (u->rows != LUA_NOREF) { /* { index, prompts, outputs }: lengths that belong together */
+        int rows = aisim_l_push_part(L, u->rows);
+        lua_rawgeti(L, rows, 1);
+        int index = lua_gettop(L);
+        lua_Integer row =
+            aisim_l_draw_count(L, index, aisim_l_push_part(L, u->prompt_stream), 1, "rows");
+        lua_rawgeti(L, rows, 2);
+        lua_rawgeti(L, -1, row);
+        prompt = (uint32_t)lua_tointeger(L, -1);
+        lua_rawgeti(L, rows, 3);
+        lua_rawgeti(L, -1, row);
+        output = (uint32_t)lua_tointeger(L, -1);
+    } else {
+        prompt = draw_part(L, u->prompt, u->prompt_stream, "prompt");
+        output = draw_part(L, u->output, u->output_stream, "output");
     }
+    uint32_t group = u->group == LUA_NOREF ? 0 : draw_part(L, u->group, u->group_stream, "prefix");
     lua_pushinteger(L, prompt);
     lua_pushinteger(L, output);
     lua_pushinteger(L, group);
@@ -135,174 +60,258 @@ static int step_unit(lua_State *L)
 
 static bool next_unit(void *context, aisim_unit *unit, aisim_error *err)
 {
-    l_source *source = context;
-    if (!step(source, step_unit, 3, err)) {
+    l_units *u = context;
+    if (!aisim_l_source_step(u->source, step_unit, 3, err)) {
         return false;
     }
-    lua_State *L = source->s->L;
+    lua_State *L = u->source->s->L;
     unit->prompt_tokens = (uint32_t)lua_tointeger(L, -3);
     unit->output_tokens = (uint32_t)lua_tointeger(L, -2);
     uint64_t group = (uint64_t)lua_tointeger(L, -1);
     lua_pop(L, 3);
-    unit->priority = source->priority;
+    unit->priority = u->priority;
     if (group > 0) { /* the prefix adds to the drawn length (spec/traffic.md §3.2) */
-        unit->prefix = aisim_mix64(aisim_hash_text(source->prefix) ^ group);
-        unit->prefix_tokens = source->prefix_tokens;
-        unit->prompt_tokens += source->prefix_tokens;
+        unit->prefix = aisim_mix64(u->prefix ^ group);
+        unit->prefix_tokens = u->prefix_tokens;
+        unit->prompt_tokens += u->prefix_tokens;
     }
     return true;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
-
-static int anchor_field(lua_State *L, aisim_l_sim *s, int table, const char *key)
+/* @param streams  name below which it draws */
+static aisim_unit_source read_units(lua_State *L, int table, aisim_l_source *source,
+                                    const char *streams)
 {
-    if (lua_getfield(L, table, key) == LUA_TNIL) {
-        lua_pop(L, 1);
-        return LUA_NOREF;
-    }
-    return aisim_l_anchor(L, s);
-}
-
-static int anchor_stream(lua_State *L, aisim_l_sim *s, const char *name, const char *part)
-{
-    lua_pushfstring(L, "%s/%s", name, part);
-    aisim_l_push_stream(L, s, lua_tostring(L, -1));
-    int ref = aisim_l_anchor(L, s);
-    lua_pop(L, 1);
-    return ref;
-}
-
-static lua_Number number_field(lua_State *L, int table, const char *key, lua_Number absent)
-{
-    lua_Number value = lua_getfield(L, table, key) == LUA_TNIL ? absent : lua_tonumber(L, -1);
-    lua_pop(L, 1);
-    return value;
-}
-
-/* The options were checked by lua/aisim/workload.lua. */
-static l_source *new_source(lua_State *L, aisim_l_sim *s, int table, const char *gaps)
-{
-    lua_getfield(L, table, "rng");
-    const char *name = lua_tostring(L, -1);
-    l_source *source = aisim_alloc_zero(1, sizeof *source);
-    source->s = s;
-    source->name = aisim_strdup(name);
-    source->gaps = anchor_field(L, s, table, gaps);
-    source->gap_stream = anchor_stream(L, s, name, gaps);
-    source->prompt = anchor_field(L, s, table, "prompt");
-    source->prompt_stream = anchor_stream(L, s, name, "prompt");
-    source->output = anchor_field(L, s, table, "output");
-    source->output_stream = anchor_stream(L, s, name, "output");
-    source->group = anchor_field(L, s, table, "prefix_group");
-    source->group_stream = anchor_stream(L, s, name, "prefix");
-    source->prefix_tokens = (uint32_t)number_field(L, table, "prefix_tokens", 0);
-    source->priority = (int32_t)number_field(L, table, "priority", 0);
-    lua_getfield(L, table, "prefix_name");
-    source->prefix = aisim_strdup(luaL_optstring(L, -1, ""));
-    lua_pop(L, 2);
-    return source;
-}
-
-static aisim_traffic_config read_config(lua_State *L, int table, l_source *source)
-{
-    aisim_traffic_config config = {
-        .pool = (uint32_t)number_field(L, table, "pool", 1) - 1,
-        .units = {source, next_unit, NULL},
-        .requests = (uint64_t)number_field(L, table, "requests", 0),
-    };
-    lua_Number until = number_field(L, table, "until_ms", -1);
-    config.until_ns = until < 0 ? AISIM_NEVER : aisim_ns_from_ms(until);
-    lua_getfield(L, table, "class");
-    config.class_name = luaL_optstring(L, -1, "");
-    lua_pop(L, 1); /* the table keeps it */
     aisim_l_sim *s = source->s;
-    uint16_t class_id = aisim_l_class_id(s, config.class_name);
-    lua_Number deadline = number_field(L, table, "deadline_ms", -1);
-    if (deadline >= 0) {
-        s->has_class_deadlines = true;
-        aisim_l_push_ref_table(L, s, "class_deadlines");
-        lua_pushnumber(L, deadline);
-        lua_rawseti(L, -2, class_id);
-        lua_pop(L, 1);
-    }
-    return config;
+    l_units *u = aisim_alloc_zero(1, sizeof *u);
+    source->more = u;
+    u->source = source;
+    u->prompt = aisim_l_anchor_field(L, s, table, "prompt");
+    u->prompt_stream = aisim_l_anchor_stream(L, s, streams, "prompt");
+    u->output = aisim_l_anchor_field(L, s, table, "output");
+    u->output_stream = aisim_l_anchor_stream(L, s, streams, "output");
+    u->rows = aisim_l_anchor_field(L, s, table, "rows");
+    u->group = aisim_l_anchor_field(L, s, table, "prefix_group");
+    u->group_stream = aisim_l_anchor_stream(L, s, streams, "prefix");
+    u->prefix = aisim_l_name_field(L, table, "prefix_name");
+    u->prefix_tokens = (uint32_t)aisim_l_number_field(L, table, "prefix_tokens", 0);
+    u->priority = (int32_t)aisim_l_number_field(L, table, "priority", 0);
+    return (aisim_unit_source){u, next_unit, NULL};
 }
 
-static void finish(lua_State *L, l_source *source, aisim_status status, const aisim_error *err)
+static uint32_t pool_field(lua_State *L, int table)
 {
-    if (status != AISIM_OK) {
-        source_free(source);
-        aisim_l_raise(L, err);
-    }
+    return (uint32_t)aisim_l_number_field(L, table, "pool", 1) - 1;
 }
 
-/* core sim:open_(options) */
-static int sim_open(lua_State *L)
-{
-    aisim_l_sim *s = aisim_l_check_control(L, 1);
-    luaL_checktype(L, 2, LUA_TTABLE);
-    l_source *source = new_source(L, s, 2, "arrivals");
-    aisim_traffic_config config = read_config(L, 2, source);
-    aisim_gap_source gaps = {source, next_arrival, source_free};
-    aisim_error err = {0};
-    finish(L, source, aisim_traffic_open(s->sim, &config, gaps, false, &err), &err);
-    return 0;
-}
-
-/* core sim:closed_(options) */
-static int sim_closed(lua_State *L)
+/* core sim:requests_(options) */
+static int sim_requests(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
     luaL_checktype(L, 2, LUA_TTABLE);
-    l_source *source = new_source(L, s, 2, "think_ms");
-    aisim_traffic_config config = read_config(L, 2, source);
-    config.units.free = source_free; /* think times are optional, units are not */
-    aisim_gap_source think = {source, source->gaps == LUA_NOREF ? NULL : next_think, NULL};
+    aisim_l_source *source = aisim_l_source_new(L, s, 2);
+    aisim_traffic_config config = {.pool = pool_field(L, 2),
+                                   .class_name = aisim_l_read_class(L, 2, s),
+                                   .units = read_units(L, 2, source, source->name),
+                                   .pace = aisim_l_read_pace(L, 2, source)};
     aisim_error err = {0};
-    uint32_t users = (uint32_t)number_field(L, 2, "users", 1);
-    finish(L, source, aisim_traffic_closed(s->sim, &config, users, think, &err), &err);
+    if (aisim_traffic(s->sim, &config, &err) != AISIM_OK) {
+        return aisim_l_source_refused(L, source, &err);
+    }
     return 0;
 }
 
-/* core sim:trace_(paths, options): a trace file with one of three loads */
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+enum { DRAWS = 8 };
+
+static aisim_session_source read_synthetic(lua_State *L, int t, aisim_l_source *source,
+                                           aisim_l_draw_of *keep)
+{
+    aisim_synthetic_session c = {
+        .turns = aisim_l_draw_field(L, source, t, "turns", &keep[0]),
+        .new_tokens = aisim_l_draw_field(L, source, t, "new_input_tokens_per_turn", &keep[1]),
+        .output_tokens = aisim_l_draw_field(L, source, t, "output_tokens_per_turn", &keep[2]),
+        .think_ms = aisim_l_draw_field(L, source, t, "inter_turn_delay_ms", &keep[3]),
+        .shared_prefix_ratio = aisim_l_number_field(L, t, "shared_prefix_ratio", 0),
+        .prefix = {aisim_l_name_field(L, t, "prefix_name"),
+                   aisim_l_draw_field(L, source, t, "prefix_group", &keep[4])}};
+    return aisim_session_synthetic(&c);
+}
+
+static aisim_session_source read_agent(lua_State *L, int t, aisim_l_source *source,
+                                       aisim_l_draw_of *keep)
+{
+    aisim_agent_session c = {
+        .system = aisim_l_name_field(L, t, "system_name"),
+        .system_tokens = (uint32_t)aisim_l_number_field(L, t, "system_tokens", 0),
+        .task_tokens = aisim_l_draw_field(L, source, t, "task", &keep[0]),
+        .steps = aisim_l_draw_field(L, source, t, "steps", &keep[1]),
+        .output_tokens = aisim_l_draw_field(L, source, t, "output", &keep[2]),
+        .tool_ms = aisim_l_draw_field(L, source, t, "tool_ms", &keep[3]),
+        .tool_tokens = aisim_l_draw_field(L, source, t, "tool_tokens", &keep[4]),
+        .compact_above_tokens = (uint32_t)aisim_l_number_field(L, t, "compact_above_tokens", 0),
+        .compact_to_tokens = (uint32_t)aisim_l_number_field(L, t, "compact_to_tokens", 0)};
+    return aisim_session_agent(&c);
+}
+
+static aisim_session_source read_agentic(lua_State *L, int t, aisim_l_source *source,
+                                         aisim_l_draw_of *keep)
+{
+    aisim_agentic_session c = {
+        .global = aisim_l_name_field(L, t, "global_name"),
+        .global_tokens = (uint32_t)aisim_l_number_field(L, t, "global_tokens", 0),
+        .group = {aisim_l_name_field(L, t, "prefix_name"),
+                  aisim_l_draw_field(L, source, t, "prefix_group", &keep[0])},
+        .group_tokens = (uint32_t)aisim_l_number_field(L, t, "group_tokens", 0),
+        .session_tokens = aisim_l_draw_field(L, source, t, "session_tokens", &keep[1]),
+        .new_tokens = aisim_l_draw_field(L, source, t, "new_tokens", &keep[2]),
+        .output_tokens = aisim_l_draw_field(L, source, t, "output", &keep[3]),
+        .think_ms = aisim_l_draw_field(L, source, t, "turn_gap_ms", &keep[4]),
+        .reset = aisim_l_number_field(L, t, "reset", 0),
+        .restart = aisim_l_number_field(L, t, "restart", 0),
+        .max_turns = (uint32_t)aisim_l_number_field(L, t, "max_turns", 0)};
+    return aisim_session_agentic(&c);
+}
+
+static const char *const session_kinds[] = {"synthetic_session", "agent", "agentic_code", NULL};
+
+static aisim_session_source read_sessions(lua_State *L, int kind, int table, aisim_l_source *source)
+{
+    static aisim_session_source (*const readers[])(lua_State *, int, aisim_l_source *,
+                                                   aisim_l_draw_of *) = {read_synthetic, read_agent,
+                                                                         read_agentic};
+    int index = luaL_checkoption(L, kind, NULL, session_kinds);
+    source->more = aisim_alloc_zero(DRAWS, sizeof(aisim_l_draw_of));
+    return readers[index](L, table, source, source->more);
+}
+
+/* core sim:generated_(kind, options) */
+static int sim_generated(lua_State *L)
+{
+    aisim_l_sim *s = aisim_l_check_control(L, 1);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    luaL_checkoption(L, 2, NULL, session_kinds);
+    aisim_l_source *source = aisim_l_source_new(L, s, 3);
+    aisim_session_traffic_config config = {.pool = pool_field(L, 3),
+                                           .class_name = aisim_l_read_class(L, 3, s),
+                                           .name = source->name,
+                                           .priority =
+                                               (int32_t)aisim_l_number_field(L, 3, "priority", 0),
+                                           .source = read_sessions(L, 2, 3, source),
+                                           .pace = aisim_l_read_pace(L, 3, source)};
+    aisim_error err = {0};
+    if (aisim_session_traffic(s->sim, &config, &err) != AISIM_OK) {
+        config.source.free(config.source.context);
+        return aisim_l_source_refused(L, source, &err);
+    }
+    return 0;
+}
+
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+/* core sim:trace_(paths, options): a trace file at its times or at a pace */
 static int sim_trace(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
     aisim_trace *trace = aisim_l_open_trace(L, 2, 3);
-    l_source *source = new_source(L, s, 3, "arrivals");
-    aisim_traffic_config common = read_config(L, 3, source);
-    aisim_trace_traffic_config config = {
-        .pool = common.pool,
-        .class_name = common.class_name,
-        .speedup = number_field(L, 3, "speedup", 1),
-        .concurrency = (uint32_t)number_field(L, 3, "concurrency", 0),
-        .until_ns = common.until_ns,
-        .requests = common.requests,
-        .sessions = (uint64_t)number_field(L, 3, "sessions", 0),
-    };
-    config.load = source->gaps != LUA_NOREF ? AISIM_TRACE_GAPS
-                  : config.concurrency > 0  ? AISIM_TRACE_CONCURRENCY
-                                            : AISIM_TRACE_TIMESTAMPS;
+    aisim_l_source *source = aisim_l_source_new(L, s, 3);
+    aisim_trace_traffic_config config = {.pool = pool_field(L, 3),
+                                         .class_name = aisim_l_read_class(L, 3, s),
+                                         .speedup = aisim_l_number_field(L, 3, "speedup", 1),
+                                         .pace = aisim_l_read_pace(L, 3, source)};
+    config.timestamps = config.pace.gaps.next == NULL && config.pace.n_levels == 0;
     aisim_error err = {0};
-    if (config.load == AISIM_TRACE_GAPS) {
-        config.gaps = (aisim_gap_source){source, next_arrival, source_free};
-    }
     if (aisim_trace_traffic(s->sim, trace, &config, &err) != AISIM_OK) {
         aisim_trace_close(trace);
-        source_free(source);
-        return aisim_l_raise(L, &err);
-    }
-    if (config.load != AISIM_TRACE_GAPS) {
-        source_free(source);
+        return aisim_l_source_refused(L, source, &err);
     }
     return 0;
 }
 
+/* ---- kv_capacity_fraction -------------------------------------------------------------------- */
+
+enum { MEAN_REQUESTS = 20000, MEAN_SESSIONS = 2000 };
+
+/* Mean of prompt + output / 2 of requests, from streams that the traffic itself does not use. */
+static aisim_status mean_of_units(lua_State *L, int table, aisim_l_source *source, double *tokens,
+                                  aisim_error *err)
+{
+    lua_pushfstring(L, "%s/mean", source->name);
+    aisim_unit_source units = read_units(L, table, source, lua_tostring(L, -1));
+    lua_pop(L, 1);
+    double sum = 0;
+    for (int i = 0; i < MEAN_REQUESTS; i++) {
+        aisim_unit unit = {0};
+        if (!units.next(units.context, &unit, err)) {
+            return err->code == AISIM_OK ? AISIM_ECALLBACK : err->code;
+        }
+        sum += (double)unit.prompt_tokens + 0.5 * unit.output_tokens;
+    }
+    *tokens = sum / MEAN_REQUESTS;
+    return AISIM_OK;
+}
+
+static aisim_status mean_of_trace(lua_State *L, double *tokens, aisim_error *err)
+{
+    aisim_trace *trace = aisim_l_open_trace(L, 4, 3);
+    aisim_status status = aisim_trace_mean_tokens(trace, tokens, err);
+    aisim_trace_close(trace);
+    return status;
+}
+
+/* core sim:fit_(kind, options, paths) -> units that fill options.kv_capacity_fraction of the pool
+ */
+static int sim_fit(lua_State *L)
+{
+    aisim_l_sim *s = aisim_l_check_control(L, 1);
+    luaL_checktype(L, 3, LUA_TTABLE);
+    const char *kind = luaL_checkstring(L, 2);
+    aisim_error err = {0};
+    double tokens = 1;
+    aisim_status status;
+    if (s->L != NULL) {
+        return aisim_l_fail(L, "kv_capacity_fraction: only before the run");
+    }
+    aisim_l_bind(s, L);
+    if (strcmp(kind, "trace") == 0) {
+        status = mean_of_trace(L, &tokens, &err);
+    } else {
+        aisim_l_source *source = aisim_l_source_new(L, s, 3);
+        if (strcmp(kind, "requests") == 0) {
+            status = mean_of_units(L, 3, source, &tokens, &err);
+        } else {
+            aisim_session_source sessions = read_sessions(L, 2, 3, source);
+            status = aisim_session_mean_tokens(&sessions, aisim_sim_seed(s->sim), source->name,
+                                               MEAN_SESSIONS, &tokens, &err);
+            sessions.free(sessions.context);
+        }
+        aisim_l_source_free(source);
+    }
+    aisim_l_unbind(s);
+    if (status != AISIM_OK) {
+        return aisim_l_raise_failure(L, s, &err);
+    }
+    lua_Number fraction = aisim_l_number_field(L, 3, "kv_capacity_fraction", 1);
+    lua_pushinteger(
+        L, (lua_Integer)aisim_units_in_capacity(s->sim, pool_field(L, 3), fraction, tokens));
+    return 1;
+}
+
+/* core sim:warming_() -> workloads whose warmup has not ended */
+static int sim_warming(lua_State *L)
+{
+    lua_pushinteger(L, aisim_sim_warming(aisim_l_check_sim(L, 1)->sim));
+    return 1;
+}
+
 void aisim_l_workload_register(lua_State *L)
 {
-    aisim_l_extend(
-        L, "aisim.Sim",
-        (const luaL_Reg[]){
-            {"open_", sim_open}, {"closed_", sim_closed}, {"trace_", sim_trace}, {NULL, NULL}});
+    aisim_l_extend(L, "aisim.Sim",
+                   (const luaL_Reg[]){{"requests_", sim_requests},
+                                      {"generated_", sim_generated},
+                                      {"trace_", sim_trace},
+                                      {"fit_", sim_fit},
+                                      {"warming_", sim_warming},
+                                      {NULL, NULL}});
 }

@@ -320,6 +320,11 @@ const char *aisim_sim_class_name(const aisim_sim *sim, uint16_t class_id)
     return sim->classes.data[class_id];
 }
 
+uint32_t aisim_sim_next_session(aisim_sim *sim)
+{
+    return ++sim->sessions;
+}
+
 uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client)
 {
     AISIM_CHECK(sim->clients.len < AISIM_NO_CLIENT);

@@ -99,7 +99,10 @@ struct aisim_sim {
     void *grown_context;
     aisim_admission_fn admission;
     void *admission_context;
-    bool track_load; /* some policy reads active_prefill_tokens or active_blocks */
+    bool track_load;  /* some policy reads active_prefill_tokens or active_blocks */
+    uint32_t warming; /* workloads whose warmup is not over */
+    bool warmup_shown;
+    uint32_t sessions; /* numbers given */
     bool running, started;
     bool retry_routers; /* a load-lowering event happened */
     char *stop_reason;

@@ -43,68 +43,86 @@ static void submit_row(aisim_trace_client *t, const aisim_trace_pending *row, in
                            .cookie = index,
                            .pool = t->config.pool,
                            .class_id = t->class_id,
-                           .phase = t->config.phase};
+                           .phase =
+                               aisim_pace_sent(&t->pace, (uint64_t)tokens + row->output_tokens)};
     aisim_node planned = {0};
+    if (row->n_output_ids >
+        0) { /* the answer is known: who generates it after it finds its blocks */
+        planned = aisim_content_append_ids(content, prompt, row->ids + row->n_ids,
+                                           row->n_output_ids, 1, row->output_tokens);
+        submit.planned = planned;
+    }
     if (row->session != AISIM_NONE) {
         aisim_trace_session *s = &t->sessions.data[row->session];
         submit.session = s->number;
         submit.turn = s->turns;
         if (row->delta || row->has_kept) {
-            planned = aisim_content_append_private(content, prompt, row->output_tokens);
-            submit.planned = planned;
+            if (row->n_output_ids == 0) {
+                planned = aisim_content_append_private(content, prompt, row->output_tokens);
+                submit.planned = planned;
+            } else {
+                aisim_content_hold(content, planned.run);
+            }
             aisim_trace_release(t, s->context);
             s->context = planned;
         }
         s->turns++;
         s->started = s->busy = true;
     }
-    t->issued++;
-    t->in_flight++;
     aisim_error err = {0};
     if (aisim_sim_submit(t->sim, &submit, NULL, &err) != AISIM_OK) {
         aisim_trace_give_up(t, &err);
     }
+    if (row->n_output_ids > 0) {
+        aisim_content_release(content, planned.run);
+    }
     aisim_content_release(content, prompt.run);
 }
 
-static bool may_send(aisim_trace_client *t, int64_t at_ns)
+static void row_due(void *context, aisim_sim *sim, int64_t t_ns);
+
+static due *due_of(aisim_trace_client *t, uint32_t row)
 {
-    if (at_ns >= t->config.until_ns ||
-        (t->config.requests > 0 && t->issued >= t->config.requests)) {
-        t->over = true;
-    }
-    return !t->over;
+    due *d = aisim_alloc(1, sizeof *d);
+    *d = (due){t, row};
+    return d;
 }
 
 /* Sends a row now; it leaves its session's queue. */
-static void send_row(aisim_trace_client *t, uint32_t index, int64_t now)
+static void send_row(aisim_trace_client *t, uint32_t index)
 {
-    if (!may_send(t, now)) {
+    aisim_trace_pending row = t->rows.data[index];
+    aisim_pace_answer answer = aisim_pace_ask(&t->pace);
+    if (answer == AISIM_PACE_OVER) {
         return;
     }
-    aisim_trace_pending row = t->rows.data[index];
     if (row.session != AISIM_NONE) {
-        aisim_trace_session *s = &t->sessions.data[row.session];
-        s->first = row.next;
-        s->waiting = false;
+        t->sessions.data[row.session].waiting = answer == AISIM_PACE_HOLD;
     }
-    submit_row(t, &row, now);
+    if (answer == AISIM_PACE_HOLD) {
+        aisim_pace_hold(&t->pace, row_due, due_of(t, index), aisim_free);
+        return;
+    }
+    if (row.session != AISIM_NONE) {
+        t->sessions.data[row.session].first = row.next;
+    }
+    submit_row(t, &row, aisim_sim_now(t->sim));
     aisim_trace_drop_row(t, index);
 }
 
 static void row_due(void *context, aisim_sim *sim, int64_t t_ns)
 {
-    (void)sim;
+    (void)sim, (void)t_ns;
     due *d = context;
     aisim_trace_client *t = d->t;
     uint32_t row = d->row;
     aisim_free(d);
-    send_row(t, row, t_ns);
+    send_row(t, row);
 }
 
 static int64_t scaled(const aisim_trace_client *t, int64_t ns)
 {
-    return t->config.load == AISIM_TRACE_TIMESTAMPS && t->config.speedup != 1
+    return t->config.timestamps && t->config.speedup != 1
                ? (int64_t)llround((double)ns / t->config.speedup)
                : ns;
 }
@@ -125,38 +143,65 @@ static void next_turn(aisim_trace_client *t, uint32_t index)
     }
     const aisim_trace_pending *row = &t->rows.data[s->first];
     int64_t at = now;
-    if (s->turns > 0 && row->delay_ns > 0) {
-        int64_t ready = s->end_ns + scaled(t, row->delay_ns);
+    int64_t delay_ns = row->delay_ns;
+    if (s->turns > 0 && t->pace.config.think.next != NULL &&
+        !aisim_pace_think(&t->pace, &delay_ns)) {
+        return;
+    }
+    if (s->turns > 0 && delay_ns > 0) {
+        int64_t ready = s->end_ns + scaled(t, delay_ns);
         at = ready > at ? ready : at;
     }
-    if (t->config.load == AISIM_TRACE_TIMESTAMPS && row->arrival_ns >= 0 &&
-        (s->turns == 0 || row->delay_ns < 0)) {
+    if (t->config.timestamps && row->arrival_ns >= 0 && (s->turns == 0 || row->delay_ns < 0)) {
         int64_t gate = recorded(t, row);
         at = gate > at ? gate : at;
     }
     if (at <= now) {
-        send_row(t, s->first, now);
+        send_row(t, s->first);
         return;
     }
-    if (at >= t->config.until_ns) {
+    if (at >= t->pace.config.until_ns) {
         return;
     }
-    due *d = aisim_alloc(1, sizeof *d);
-    *d = (due){t, s->first};
     s->waiting = true;
-    aisim_sim_timer(t->sim, at, AISIM_CLASS_ARRIVAL, false, row_due, d);
+    aisim_sim_timer(t->sim, at, AISIM_CLASS_ARRIVAL, false, row_due, due_of(t, s->first));
 }
 
 /* ---- timestamps ---- */
 
 static void pump(void *context, aisim_sim *sim, int64_t t_ns);
 
-static void start_row(aisim_trace_client *t, uint32_t index, int64_t now)
+static void drop_rows(aisim_trace_client *t, aisim_trace_session *s)
 {
-    if (t->rows.data[index].session == AISIM_NONE) {
-        send_row(t, index, now);
+    for (uint32_t i = s->first; i != AISIM_NONE;) {
+        uint32_t next = t->rows.data[i].next;
+        aisim_trace_drop_row(t, i);
+        i = next;
+    }
+    s->first = AISIM_NONE;
+}
+
+/* The row's time has come: its unit begins, goes on, or is one too many. */
+static void start_row(aisim_trace_client *t, uint32_t index)
+{
+    uint32_t session = t->rows.data[index].session;
+    aisim_trace_session *s = session == AISIM_NONE ? NULL : &t->sessions.data[session];
+    bool begins = s == NULL || (!s->started && !s->waiting && !s->refused);
+    if (begins && !aisim_pace_unit_allowed(&t->pace)) {
+        if (s == NULL) {
+            aisim_trace_drop_row(t, index);
+            return;
+        }
+        s->refused = true;
+    } else if (begins) {
+        aisim_pace_unit_begun(&t->pace);
+    }
+    if (s == NULL) {
+        send_row(t, index);
+    } else if (s->refused) {
+        drop_rows(t, s);
     } else {
-        next_turn(t, t->rows.data[index].session);
+        next_turn(t, session);
     }
 }
 
@@ -167,9 +212,9 @@ static void pump(void *context, aisim_sim *sim, int64_t t_ns)
     if (t->fresh.len > 0) { /* the row whose time this is */
         uint32_t index = t->fresh.data[0];
         t->fresh.len = 0;
-        start_row(t, index, t_ns);
+        start_row(t, index);
     }
-    while (!t->over) {
+    while (!t->pace.over) {
         bool begins;
         uint32_t index;
         if (t->in_memory) {
@@ -185,12 +230,12 @@ static void pump(void *context, aisim_sim *sim, int64_t t_ns)
         bool own_time = row->arrival_ns >= 0 || row->session == AISIM_NONE;
         if (own_time && at > t_ns) {
             aisim_array_push(&t->fresh, index);
-            if (at < t->config.until_ns) {
+            if (at < t->pace.config.until_ns) {
                 aisim_sim_timer(sim, at, AISIM_CLASS_ARRIVAL, false, pump, t);
             }
             return;
         }
-        start_row(t, index, t_ns);
+        start_row(t, index);
     }
 }
 
@@ -289,18 +334,14 @@ static uint32_t next_unit(aisim_trace_client *t)
 }
 
 /* @return false when there is none left */
-static bool start_unit(aisim_trace_client *t)
+static bool start_unit(void *context)
 {
-    int64_t now = aisim_sim_now(t->sim);
-    if (!may_send(t, now) || (t->config.sessions > 0 && t->units >= t->config.sessions)) {
-        return false;
-    }
+    aisim_trace_client *t = context;
     uint32_t index = next_unit(t);
     if (index == AISIM_NONE) {
         return false;
     }
-    t->units++;
-    send_row(t, index, now);
+    send_row(t, index);
     return true;
 }
 
@@ -319,50 +360,15 @@ static void read_for(aisim_trace_client *t, uint32_t s)
     }
 }
 
-static void plan_start(aisim_trace_client *t);
-
-static void start_due(void *context, aisim_sim *sim, int64_t t_ns)
-{
-    (void)sim;
-    (void)t_ns;
-    if (start_unit(context)) {
-        plan_start(context);
-    }
-}
-
-static void plan_start(aisim_trace_client *t)
-{
-    int64_t gap_ns = 0;
-    aisim_error err = {0};
-    if (t->over) {
-        return;
-    }
-    if (!t->config.gaps.next(t->config.gaps.context, &gap_ns, &err)) {
-        if (err.code != AISIM_OK) {
-            aisim_trace_give_up(t, &err);
-        }
-        return;
-    }
-    int64_t now = aisim_sim_now(t->sim);
-    if (gap_ns < t->config.until_ns - now) {
-        aisim_sim_timer(t->sim, now + gap_ns, AISIM_CLASS_ARRIVAL, false, start_due, t);
-    }
-}
-
 /* ---- client ---- */
 
 static void end_session(aisim_trace_client *t, uint32_t index)
 {
     aisim_trace_session *s = &t->sessions.data[index];
-    for (uint32_t i = s->first; i != AISIM_NONE;) {
-        uint32_t next = t->rows.data[i].next;
-        aisim_trace_drop_row(t, i);
-        i = next;
-    }
+    drop_rows(t, s);
     aisim_trace_release(t, s->context);
     aisim_map_remove(&t->by_name, s->hash, 0);
     s->context = AISIM_ROOT;
-    s->first = AISIM_NONE;
     s->next = t->free_session;
     t->free_session = index;
 }
@@ -374,9 +380,9 @@ static void on_terminal(void *context, aisim_sim *sim, const aisim_request *requ
     uint32_t index = e->session;
     e->next = t->free_sent;
     t->free_sent = (uint32_t)request->cookie;
-    t->in_flight--;
+    aisim_pace_request_over(&t->pace, request);
     bool unit_over = true;
-    bool timestamps = t->config.load == AISIM_TRACE_TIMESTAMPS;
+    bool timestamps = t->config.timestamps;
     if (index != AISIM_NONE) {
         aisim_trace_session *s = &t->sessions.data[index];
         s->busy = false;
@@ -392,8 +398,8 @@ static void on_terminal(void *context, aisim_sim *sim, const aisim_request *requ
             next_turn(t, index);
         }
     }
-    if (unit_over && t->config.load == AISIM_TRACE_CONCURRENCY) {
-        start_unit(t);
+    if (unit_over && !timestamps) {
+        aisim_pace_unit_over(&t->pace);
     }
 }
 
@@ -406,17 +412,12 @@ static int64_t on_ideal(void *context, const aisim_request *request)
 static void on_start(void *context, aisim_sim *sim)
 {
     aisim_trace_client *t = context;
-    int64_t now = aisim_sim_now(sim);
-    if (t->config.load == AISIM_TRACE_TIMESTAMPS) {
+    aisim_pace_begin(&t->pace, !t->config.timestamps);
+    if (t->config.timestamps) {
         if (t->in_memory) {
             read_all(t);
         }
-        pump(t, sim, now);
-    } else if (t->config.load == AISIM_TRACE_CONCURRENCY) {
-        for (uint32_t i = 0; i < t->config.concurrency && start_unit(t); i++) {
-        }
-    } else {
-        plan_start(t);
+        pump(t, sim, aisim_sim_now(sim));
     }
 }
 
@@ -430,9 +431,7 @@ static void on_free(void *context)
     for (uint32_t i = 0; i < t->rows.len; i++) {
         aisim_free(t->rows.data[i].ids);
     }
-    if (t->config.gaps.free != NULL) {
-        t->config.gaps.free(t->config.gaps.context);
-    }
+    aisim_pace_deinit(&t->pace);
     aisim_trace_close(t->trace);
     aisim_reuse_free(t->ideal);
     aisim_array_free(&t->rows);
@@ -455,17 +454,14 @@ aisim_status aisim_trace_traffic(aisim_sim *sim, aisim_trace *trace,
     t->sim = sim;
     t->config = *config;
     t->free_row = t->free_session = t->free_sent = AISIM_NONE;
-    t->next_number = 1;
-    if (t->config.until_ns == 0) {
-        t->config.until_ns = AISIM_NEVER;
-    }
     aisim_status status = AISIM_OK;
-    if (config->load == AISIM_TRACE_TIMESTAMPS) {
+    if (config->timestamps) {
         status = config->speedup > 0 && isfinite(config->speedup)
                      ? look_ahead(t, trace, err)
                      : aisim_fail(err, AISIM_ERANGE, "speedup = %g: must be > 0", config->speedup);
-    } else if (config->load == AISIM_TRACE_CONCURRENCY && config->concurrency < 1) {
-        status = aisim_fail(err, AISIM_ERANGE, "concurrency = 0: must be >= 1");
+    }
+    if (status == AISIM_OK) {
+        status = aisim_pace_init(&t->pace, sim, &config->pace, false, t, start_unit, err);
     }
     if (status != AISIM_OK) {
         aisim_free(t);

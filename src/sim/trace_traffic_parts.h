@@ -12,10 +12,10 @@ typedef struct aisim_trace_pending {
     uint32_t input_tokens, output_tokens, kept_tokens;
     bool has_kept, delta;
     int32_t priority;
-    uint32_t block_size, n_ids;
-    aisim_id_run *ids;
-    uint32_t session; /* AISIM_NONE = a request of its own */
-    uint32_t next;    /* of the same session, or in the free list */
+    uint32_t block_size, n_ids, n_output_ids;
+    aisim_id_run *ids; /* of the prompt, then of the answer */
+    uint32_t session;  /* AISIM_NONE = a request of its own */
+    uint32_t next;     /* of the same session, or in the free list */
 } aisim_trace_pending;
 
 typedef struct aisim_trace_session {
@@ -24,6 +24,7 @@ typedef struct aisim_trace_session {
     uint32_t number;      /* of the simulation */
     uint16_t turns;       /* sent */
     bool started, busy, waiting;
+    bool refused;       /* beyond the limit of units: its rows are dropped */
     int64_t end_ns;     /* of its last turn */
     aisim_node context; /* prompt and answer of the last turn; run holds a reference */
     uint32_t next;
@@ -50,10 +51,9 @@ typedef struct aisim_trace_client {
     uint32_t fresh_at;
     AISIM_ARRAY(uint32_t) sorted; /* rows of a file out of order, by arrival */
     uint32_t sorted_at;
-    bool in_memory, ended, over;
+    bool in_memory, ended;
+    aisim_pace pace;
     int64_t origin_ns;
-    uint32_t in_flight, next_number;
-    uint64_t issued, units;
     aisim_reuse_cache *ideal;
 } aisim_trace_client;
 

@@ -4,8 +4,8 @@
 
 void aisim_trace_give_up(aisim_trace_client *t, const aisim_error *err)
 {
-    t->over = t->ended = true;
-    aisim_sim_abort(t->sim, err);
+    t->ended = true;
+    aisim_pace_give_up(&t->pace, err);
 }
 
 /* ---- rows ---- */
@@ -39,11 +39,17 @@ static uint32_t keep_row(aisim_trace_client *t, const aisim_trace_row *row)
                                .priority = row->priority,
                                .block_size = row->block_size,
                                .n_ids = row->n_ids,
+                               .n_output_ids = row->n_output_ids,
                                .session = AISIM_NONE,
                                .next = AISIM_NONE};
+    if (row->n_ids + row->n_output_ids > 0) {
+        p->ids = aisim_alloc((size_t)row->n_ids + row->n_output_ids, sizeof *p->ids);
+    }
     if (row->n_ids > 0) {
-        p->ids = aisim_alloc(row->n_ids, sizeof *p->ids);
         memcpy(p->ids, row->ids, row->n_ids * sizeof *p->ids);
+    }
+    if (row->n_output_ids > 0) {
+        memcpy(p->ids + row->n_ids, row->output_ids, row->n_output_ids * sizeof *p->ids);
     }
     return index;
 }
@@ -65,7 +71,7 @@ static uint32_t session_of(aisim_trace_client *t, const char *name)
     t->sessions.data[index] = (aisim_trace_session){.hash = hash,
                                                     .first = AISIM_NONE,
                                                     .last = AISIM_NONE,
-                                                    .number = t->next_number++,
+                                                    .number = aisim_sim_next_session(t->sim),
                                                     .end_ns = 0,
                                                     .next = AISIM_NONE};
     aisim_map_set(&t->by_name, hash, 0, index);
@@ -95,7 +101,7 @@ uint32_t aisim_trace_read_row(aisim_trace_client *t, bool *begins_unit)
     if (row.session != NULL) {
         uint32_t s = session_of(t, row.session);
         aisim_trace_session *of = &t->sessions.data[s];
-        *begins_unit = !of->started && of->first == AISIM_NONE;
+        *begins_unit = !of->started && !of->refused && of->first == AISIM_NONE;
         if (*begins_unit && row.delay_ns > 0) {
             aisim_fail_at(&err, AISIM_EINVAL, row.file, row.line, 0,
                           "session '%s': its first row has a delay, which waits for a turn before "
@@ -104,7 +110,7 @@ uint32_t aisim_trace_read_row(aisim_trace_client *t, bool *begins_unit)
             aisim_trace_give_up(t, &err);
             return AISIM_NONE;
         }
-        if (*begins_unit && row.arrival_ns < 0 && t->config.load == AISIM_TRACE_TIMESTAMPS) {
+        if (*begins_unit && row.arrival_ns < 0 && t->config.timestamps) {
             aisim_fail_at(&err, AISIM_EINVAL, row.file, row.line, 0,
                           "session '%s': field 'timestamp' missing in its first row (or give a "
                           "load: concurrency, arrivals)",
@@ -133,16 +139,6 @@ void aisim_trace_release(aisim_trace_client *t, aisim_node node)
     }
 }
 
-/* The first `tokens` tokens of the path that ends in `node`. */
-static aisim_node prefix_of(const aisim_content *content, aisim_node node, uint32_t tokens)
-{
-    while (node.run != 0 && tokens < aisim_content_start(content, node.run)) {
-        node.run = aisim_content_parent(content, node.run);
-    }
-    node.tokens = tokens;
-    return node;
-}
-
 /* The prompt; its run has a reference for the caller. */
 aisim_node aisim_trace_prompt(aisim_trace_client *t, const aisim_trace_pending *row,
                               uint32_t *tokens)
@@ -157,7 +153,7 @@ aisim_node aisim_trace_prompt(aisim_trace_client *t, const aisim_trace_pending *
         *tokens += at.tokens;
     } else if (s != NULL && s->turns > 0 && row->has_kept) {
         uint32_t kept = row->kept_tokens < s->context.tokens ? row->kept_tokens : s->context.tokens;
-        at = prefix_of(content, s->context, kept);
+        at = aisim_content_prefix(content, s->context, kept);
     }
     aisim_content_hold(content, at.run);
     if (row->n_ids > 0) {
@@ -192,4 +188,36 @@ int64_t aisim_trace_ideal(aisim_trace_client *t, const aisim_trace_pending *row,
     }
     return (int64_t)aisim_reuse_add(t->ideal, 0, row->ids, row->n_ids, row->block_size,
                                     row->input_tokens, 0);
+}
+
+/* ---- sizes ---- */
+
+aisim_status aisim_trace_mean_tokens(const aisim_trace *trace, double *tokens, aisim_error *err)
+{
+    aisim_trace *scan = NULL;
+    aisim_map contexts = {0}; /* of sessions whose rows only add: prompt and answer so far */
+    aisim_trace_row row;
+    bool found = true;
+    uint64_t rows = 0;
+    *tokens = 0;
+    aisim_status status = aisim_trace_again(trace, &scan, err);
+    while (status == AISIM_OK && found) {
+        status = aisim_trace_next(scan, &row, &found, err);
+        if (status != AISIM_OK || !found) {
+            break;
+        }
+        uint32_t input = row.input_tokens;
+        if (row.delta && row.session != NULL) {
+            uint64_t hash = aisim_hash_text(row.session);
+            uint32_t before = aisim_map_get(&contexts, hash, 0);
+            input += before == AISIM_NONE ? 0 : before;
+            aisim_map_set(&contexts, hash, 0, input + row.output_tokens);
+        }
+        *tokens += (double)input + 0.5 * row.output_tokens;
+        rows++;
+    }
+    aisim_trace_close(scan);
+    aisim_map_free(&contexts);
+    *tokens = rows > 0 && *tokens > 0 ? *tokens / (double)rows : 1.0;
+    return status;
 }

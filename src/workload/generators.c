@@ -1,4 +1,4 @@
-/* generators.c - the built-in sources: constants and exponential gaps. */
+/* generators.c - the built-in sources: constants, exponential gaps, arrival processes. */
 #include "workload/generators.h"
 
 #include <math.h>
@@ -37,6 +37,37 @@ aisim_gap_source aisim_gaps_exponential(double mean_ns, aisim_rng rng)
     gaps *g = aisim_alloc_zero(1, sizeof *g);
     *g = (gaps){mean_ns, rng};
     return (aisim_gap_source){g, exponential_gap, aisim_free};
+}
+
+typedef struct paced {
+    aisim_arrivals arrivals;
+    aisim_arrival_cursor cursor;
+    aisim_rng rng;
+} paced;
+
+static bool arrival_gap(void *context, int64_t *gap_ns, aisim_error *err)
+{
+    (void)err;
+    paced *p = context;
+    int64_t last_ns = p->cursor.t_ns;
+    bool more = aisim_arrivals_next(&p->arrivals, &p->rng, &p->cursor);
+    *gap_ns = p->cursor.t_ns - last_ns;
+    return more;
+}
+
+static void free_paced(void *context)
+{
+    paced *p = context;
+    aisim_arrivals_deinit(&p->arrivals);
+    aisim_free(p);
+}
+
+aisim_gap_source aisim_gaps_arrivals(const aisim_arrivals *arrivals, aisim_rng rng)
+{
+    paced *p = aisim_alloc_zero(1, sizeof *p);
+    p->arrivals = *arrivals;
+    p->rng = rng;
+    return (aisim_gap_source){p, arrival_gap, free_paced};
 }
 
 static bool constant_unit(void *context, aisim_unit *unit, aisim_error *err)

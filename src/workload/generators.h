@@ -11,6 +11,7 @@
 
 #include "aisim/status.h"
 #include "base/rng.h"
+#include "workload/arrivals.h"
 
 /** next: writes a gap >= 0 in ns. @return false = no more; an error is in err. */
 typedef struct aisim_gap_source {
@@ -39,9 +40,11 @@ typedef struct aisim_unit_source {
 /** Always the same gap. */
 aisim_gap_source aisim_gaps_constant(int64_t gap_ns);
 
-/** Poisson arrivals: exponential gaps of the given mean from an own stream. The first gap counts
- * from the start. */
+/** Exponential gaps of the given mean from an own stream, for think times. */
 aisim_gap_source aisim_gaps_exponential(double mean_ns, aisim_rng rng);
+
+/** The gaps of an arrival process (taken, with its lists) and its stream. */
+aisim_gap_source aisim_gaps_arrivals(const aisim_arrivals *arrivals, aisim_rng rng);
 
 /** Always the same lengths. */
 aisim_unit_source aisim_units_constant(uint32_t prompt_tokens, uint32_t output_tokens);

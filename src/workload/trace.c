@@ -210,6 +210,16 @@ static aisim_status detect(aisim_trace *trace, aisim_error *err)
     return status;
 }
 
+static uint64_t ids_in(const json_t *row)
+{
+    const json_t *runs = json_object_get(row, "hash_runs");
+    uint64_t n = json_array_size(json_object_get(row, "hash_ids")); /* 0 when it is no array */
+    for (size_t i = 1; i < json_array_size(runs); i += 2) {
+        n += (uint64_t)json_integer_value(json_array_get(runs, i));
+    }
+    return n;
+}
+
 /* One of the usual block sizes that every peeked row agrees with. */
 static aisim_status find_block_size(aisim_trace *trace, aisim_error *err)
 {
@@ -226,10 +236,11 @@ static aisim_status find_block_size(aisim_trace *trace, aisim_error *err)
         }
         aisim_error quiet = {0};
         const aisim_trace_place at = {trace->reader.path, trace->reader.line, &quiet};
-        if (aisim_trace_parse(&at, trace->reader.text, trace->reader.size, &root) != AISIM_OK) {
+        bool shortened;
+        if (aisim_trace_parse_short(&at, trace->reader.text, trace->reader.size, &root,
+                                    &shortened) != AISIM_OK) {
             break; /* said when the row is read */
         }
-        const json_t *ids = json_object_get(root, "hash_ids");
         const json_t *length = aisim_trace_field(root, "input_length", "input_tokens");
         const json_t *block =
             json_object_get(root, "schema") != NULL ? json_object_get(root, "block_size") : NULL;
@@ -238,10 +249,9 @@ static aisim_status find_block_size(aisim_trace *trace, aisim_error *err)
             json_decref(root);
             return AISIM_OK;
         }
-        if (json_is_array(ids) && json_array_size(ids) > 0 && json_is_integer(length) &&
-            json_integer_value(length) > 0) {
+        uint64_t n = ids_in(root);
+        if (n > 0 && json_is_integer(length) && json_integer_value(length) > 0) {
             uint64_t tokens = (uint64_t)json_integer_value(length);
-            uint64_t n = json_array_size(ids);
             for (int i = 0; i < SIZES; i++) {
                 fits[i] =
                     fits[i] && (n == (tokens + sizes[i] - 1) / sizes[i] || n == tokens / sizes[i]);
@@ -338,6 +348,7 @@ void aisim_trace_close(aisim_trace *trace)
     json_decref(trace->root);
     aisim_path_array_free(&trace->files);
     aisim_array_free(&trace->ids);
+    aisim_array_free(&trace->output_ids);
     aisim_array_free(&trace->after);
     aisim_array_free(&trace->line);
     for (uint32_t i = 0; i < trace->columns.len; i++) {
@@ -370,6 +381,39 @@ static aisim_status check_row(aisim_trace *trace, const aisim_trace_place *at,
     }
     aisim_map_set(&trace->seen, hash, scope, (uint32_t)at->line);
     return AISIM_OK;
+}
+
+/* One JSON line into *row. A row that is wrong is read again as it stands in the file, so that
+ * messages speak of its own fields. */
+static aisim_status parse_row(aisim_trace *trace, const aisim_trace_place *at, aisim_trace_row *row,
+                              bool *skip)
+{
+    const aisim_line_reader *reader = &trace->reader;
+    const aisim_trace_row empty = *row;
+    aisim_error quiet = {0};
+    aisim_trace_place place = {at->file, at->line, &quiet};
+    aisim_status status = AISIM_OK;
+    bool shortened = has_ids(trace->format);
+    for (bool again = shortened;; again = false) {
+        *row = empty;
+        json_decref(trace->root);
+        trace->root = NULL;
+        trace->ids.len = trace->output_ids.len = trace->after.len = 0;
+        place.err = again ? &quiet : at->err;
+        status = again ? aisim_trace_parse_short(&place, reader->text, reader->size, &trace->root,
+                                                 &shortened)
+                       : aisim_trace_parse(&place, reader->text, reader->size, &trace->root);
+        if (status == AISIM_OK && trace->format == AISIM_TRACE_APPLIED_COMPUTE) {
+            *skip = true;
+            return aisim_trace_session_rows(trace, &place, trace->root);
+        }
+        if (status == AISIM_OK) {
+            status = aisim_trace_json_row(trace, &place, trace->root, row, skip);
+        }
+        if (status == AISIM_OK || !again) {
+            return status;
+        }
+    }
 }
 
 /* The next row of the file, without the window of the options. */
@@ -410,18 +454,11 @@ static aisim_status read_row(aisim_trace *trace, aisim_trace_row *row, bool *fou
             trace->line.data[reader->size] = '\0';
             status = aisim_trace_csv_row(trace, &at, trace->line.data, row, &skip);
         } else {
-            json_decref(trace->root);
-            trace->root = NULL;
-            trace->ids.len = trace->after.len = 0;
-            status = aisim_trace_parse(&at, reader->text, reader->size, &trace->root);
-            if (status == AISIM_OK && trace->format == AISIM_TRACE_APPLIED_COMPUTE) {
-                status = aisim_trace_session_rows(trace, &at, trace->root);
-                skip = true;
-            } else if (status == AISIM_OK) {
-                status = aisim_trace_json_row(trace, &at, trace->root, row, &skip);
-            }
+            status = parse_row(trace, &at, row, &skip);
             row->ids = trace->ids.data;
             row->n_ids = trace->ids.len;
+            row->output_ids = trace->output_ids.data;
+            row->n_output_ids = trace->output_ids.len;
             row->block_size = row->id_count > 0 ? trace->block_size : 0;
             row->after = trace->after.data;
             row->n_after = trace->after.len;

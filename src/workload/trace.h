@@ -76,6 +76,9 @@ typedef struct aisim_trace_row {
     uint32_t block_size; /**< tokens per id, 0 = no ids in this format */
     const aisim_id_run *ids;
     uint32_t n_ids, id_count; /**< runs; ids in them */
+    const aisim_id_run
+        *output_ids;       /**< tokens of the answer (their block size is 1), as recorded */
+    uint32_t n_output_ids; /**< runs; 0 = the answer is nobody else's */
     const aisim_trace_dependency *after;
     uint32_t n_after;
     const char *file;

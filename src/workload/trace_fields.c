@@ -10,8 +10,9 @@
 #include "base/clock.h"
 #include "workload/trace_parts.h"
 #include "workload/weka_fields.h"
+#include "workload/weka_squeeze.h"
 
-#define MAX_TOKENS INT64_C(2147483647)
+#define MAX_TOKENS UINT64_C(2147483647)
 
 aisim_status aisim_trace_fail(const aisim_trace_place *at, aisim_status code, const char *format,
                               ...)
@@ -71,6 +72,26 @@ static bool has_large_integer(const char *text, size_t size)
         }
     }
     return false;
+}
+
+aisim_status aisim_trace_parse_short(const aisim_trace_place *at, const char *text, size_t size,
+                                     json_t **out, bool *shortened)
+{
+    char *shorter = NULL;
+    size_t shorter_size = 0;
+    *shortened = aisim_weka_squeeze(text, size, &shorter, &shorter_size);
+    if (!*shortened) {
+        return aisim_trace_parse(at, text, size, out);
+    }
+    aisim_error quiet = {0};
+    const aisim_trace_place silent = {at->file, at->line, &quiet};
+    aisim_status status = aisim_trace_parse(&silent, shorter, shorter_size, out);
+    aisim_free(shorter);
+    if (status != AISIM_OK) { /* the message speaks of the text as it is */
+        *shortened = false;
+        return aisim_trace_parse(at, text, size, out);
+    }
+    return status;
 }
 
 aisim_status aisim_trace_parse(const aisim_trace_place *at, const char *text, size_t size,
@@ -222,30 +243,79 @@ static bool read_id(const json_t *value, uint64_t *out)
     return true;
 }
 
-aisim_status aisim_trace_ids(aisim_trace *trace, const aisim_trace_place *at, const json_t *list,
-                             const char *name, aisim_trace_row *row)
+static aisim_status read_ids(const aisim_trace_place *at, const json_t *list, const char *name,
+                             uint64_t offset, aisim_id_runs *out)
 {
-    trace->ids.len = 0;
     if (!json_is_array(list)) {
-        return wrong(at, AISIM_EINVAL, name, list, "an array of block ids");
+        return wrong(at, AISIM_EINVAL, name, list, "an array of ids");
     }
     size_t n = json_array_size(list);
     for (size_t i = 0; i < n; i++) {
         uint64_t id;
-        if (!read_id(json_array_get(list, i), &id) || id == UINT64_MAX) {
+        if (!read_id(json_array_get(list, i), &id) || id >= UINT64_MAX - offset) {
             char found[96];
             aisim_weka_describe(json_array_get(list, i), found, sizeof found);
             return aisim_trace_fail(at, AISIM_ERANGE,
                                     "element %zu of '%s' is %s, expected a whole number >= 0", i,
                                     name, found);
         }
-        aisim_id_run *last = trace->ids.len > 0 ? &trace->ids.data[trace->ids.len - 1] : NULL;
+        id += offset;
+        aisim_id_run *last = out->len > 0 ? &out->data[out->len - 1] : NULL;
         if (last != NULL && last->first + last->count == id) {
             last->count++;
         } else {
-            aisim_array_push(&trace->ids, (aisim_id_run){id, 1});
+            aisim_array_push(out, (aisim_id_run){id, 1});
         }
     }
-    row->id_count = (uint32_t)n;
     return AISIM_OK;
+}
+
+aisim_status aisim_trace_runs(aisim_trace *trace, const aisim_trace_place *at, const json_t *list,
+                              const char *name, aisim_trace_row *row)
+{
+    trace->ids.len = 0;
+    size_t n = json_array_size(list);
+    uint64_t total = 0;
+    if (!json_is_array(list) || n % 2 != 0) {
+        return wrong(at, AISIM_EINVAL, name, list, "an array start, count, start, count, ...");
+    }
+    for (size_t i = 0; i < n; i += 2) {
+        uint64_t first, count;
+        if (!read_id(json_array_get(list, i), &first) ||
+            !read_id(json_array_get(list, i + 1), &count) || count == 0 ||
+            count > MAX_TOKENS - total || first >= UINT64_MAX - count) {
+            return aisim_trace_fail(at, AISIM_ERANGE,
+                                    "element %zu of '%s': whole numbers start >= 0, count >= 1 "
+                                    "expected",
+                                    i, name);
+        }
+        total += count;
+        aisim_array_push(&trace->ids, (aisim_id_run){first, count});
+    }
+    row->id_count = (uint32_t)total;
+    return AISIM_OK;
+}
+
+aisim_status aisim_trace_ids(aisim_trace *trace, const aisim_trace_place *at, const json_t *list,
+                             const char *name, aisim_trace_row *row)
+{
+    trace->ids.len = 0;
+    aisim_status status = read_ids(at, list, name, 0, &trace->ids);
+    row->id_count = (uint32_t)json_array_size(list);
+    return status;
+}
+
+#define TOKEN_IDS (UINT64_C(1) << 62) /* apart from the ids of blocks */
+
+aisim_status aisim_trace_output_ids(aisim_trace *trace, const aisim_trace_place *at,
+                                    const json_t *list, const char *name, aisim_trace_row *row)
+{
+    trace->output_ids.len = 0;
+    aisim_status status = read_ids(at, list, name, TOKEN_IDS, &trace->output_ids);
+    if (status == AISIM_OK && json_array_size(list) != row->output_tokens) {
+        return aisim_trace_fail(
+            at, AISIM_EINVAL, "field '%s' has %zu ids, expected one per output token (%" PRIu32 ")",
+            name, json_array_size(list), row->output_tokens);
+    }
+    return status;
 }

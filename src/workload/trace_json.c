@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "workload/trace_parts.h"
+#include "workload/weka_fields.h"
 
 /* Lengths and ids; the input length defaults to what the ids can hold. */
 static aisim_status read_lengths(aisim_trace *trace, const aisim_trace_place *at,
@@ -12,13 +13,21 @@ static aisim_status read_lengths(aisim_trace *trace, const aisim_trace_place *at
 {
     bool have = false;
     const json_t *ids = aisim_trace_field(object, "hash_ids", NULL);
+    const json_t *runs = aisim_trace_field(object, "hash_runs", NULL);
     aisim_status status = AISIM_OK;
+    if (ids != NULL && runs != NULL) {
+        return aisim_trace_fail(at, AISIM_EINVAL,
+                                "fields 'hash_ids' and 'hash_runs' say the same "
+                                "thing; give one");
+    }
     if (ids != NULL) {
         status = aisim_trace_ids(trace, at, ids, "hash_ids", row);
+    } else if (runs != NULL) {
+        status = aisim_trace_runs(trace, at, runs, "hash_runs", row);
     }
     if (status == AISIM_OK) {
-        status = aisim_trace_count(at, object, "input_length", "input_tokens", ids == NULL,
-                                   &row->input_tokens, &have);
+        status = aisim_trace_count(at, object, "input_length", "input_tokens",
+                                   ids == NULL && runs == NULL, &row->input_tokens, &have);
     }
     if (status == AISIM_OK && !have) {
         uint64_t capacity = (uint64_t)row->id_count * trace->block_size;
@@ -42,6 +51,24 @@ static aisim_status read_lengths(aisim_trace *trace, const aisim_trace_place *at
                                 row->id_count, row->input_tokens, room, block);
     }
     return status;
+}
+
+/* Fields that only the queues of another router have: nothing here could act on them. */
+static aisim_status refuse_queue_fields(const aisim_trace_place *at, const json_t *object)
+{
+    static const char *const names[] = {"strict_priority", "policy_class"};
+    for (int i = 0; i < 2; i++) {
+        const json_t *value = aisim_trace_field(object, names[i], NULL);
+        bool none = value == NULL || (json_is_integer(value) && json_integer_value(value) == 0);
+        if (!none) {
+            char found[96];
+            return aisim_trace_fail(at, AISIM_ENOTMODELLED,
+                                    "known, not modelled: field '%s' = %s (a queue of the router "
+                                    "that was recorded; 'priority' is the engine's)",
+                                    names[i], aisim_weka_describe(value, found, sizeof found));
+        }
+    }
+    return AISIM_OK;
 }
 
 static aisim_status read_mooncake(aisim_trace *trace, const aisim_trace_place *at,
@@ -74,7 +101,11 @@ static aisim_status read_mooncake(aisim_trace *trace, const aisim_trace_place *a
         row->priority = (int32_t)json_integer_value(turn);
     }
     row->delta = trace->format == AISIM_TRACE_MOONCAKE_DELTA;
-    return status;
+    const json_t *output = aisim_trace_field(object, "output_token_ids", NULL);
+    if (status == AISIM_OK && output != NULL) {
+        status = aisim_trace_output_ids(trace, at, output, "output_token_ids", row);
+    }
+    return status == AISIM_OK ? refuse_queue_fields(at, object) : status;
 }
 
 /* ---- agentic_mooncake ---- */

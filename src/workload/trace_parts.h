@@ -19,6 +19,7 @@ typedef struct aisim_trace_place {
 } aisim_trace_place;
 
 typedef AISIM_ARRAY(aisim_trace_row) aisim_trace_rows;
+typedef AISIM_ARRAY(aisim_id_run) aisim_id_runs;
 
 enum { AISIM_TRACE_MAX_COLUMNS = 64 };
 
@@ -33,7 +34,7 @@ struct aisim_trace {
     bool open;
     aisim_line_reader reader;
     json_t *root; /* of the current row: texts of a row point into it */
-    AISIM_ARRAY(aisim_id_run) ids;
+    aisim_id_runs ids, output_ids;
     AISIM_ARRAY(aisim_trace_dependency) after;
     char session[64], id[64], play[64], model[64]; /* numbers as texts, made-up names */
     uint64_t handed_out;
@@ -68,6 +69,11 @@ aisim_status aisim_trace_fail(const aisim_trace_place *at, aisim_status code, co
 aisim_status aisim_trace_parse(const aisim_trace_place *at, const char *text, size_t size,
                                json_t **out);
 
+/** Same, with long lists of plain hash_ids read as hash_runs, which is much faster.
+ *  @p shortened  that is so: what a message says of such fields is not what the file says */
+aisim_status aisim_trace_parse_short(const aisim_trace_place *at, const char *text, size_t size,
+                                     json_t **out, bool *shortened);
+
 /** A field under one of two names; NULL when absent or null. */
 const json_t *aisim_trace_field(const json_t *object, const char *name, const char *alias);
 aisim_status aisim_trace_missing(const aisim_trace_place *at, const json_t *object,
@@ -84,6 +90,13 @@ aisim_status aisim_trace_text(const aisim_trace_place *at, const json_t *object,
 /** Block ids into trace->ids. */
 aisim_status aisim_trace_ids(aisim_trace *trace, const aisim_trace_place *at, const json_t *list,
                              const char *name, aisim_trace_row *row);
+/** The same as runs: start, count, start, count, ... */
+aisim_status aisim_trace_runs(aisim_trace *trace, const aisim_trace_place *at, const json_t *list,
+                              const char *name, aisim_trace_row *row);
+/** Token ids of the answer into trace->output_ids; as many as output tokens. Tokens and blocks of
+ * one number are different content. */
+aisim_status aisim_trace_output_ids(aisim_trace *trace, const aisim_trace_place *at,
+                                    const json_t *list, const char *name, aisim_trace_row *row);
 /** Reads one line of the current file, opening the next file at its end. */
 aisim_status aisim_trace_line(aisim_trace *trace, bool *found, aisim_error *err);
 

@@ -112,9 +112,12 @@ static void closed(const char *name, uint64_t n, aisim_sim *sim, uint32_t users,
                    uint32_t output, uint64_t requests)
 {
     aisim_error err = {0};
-    aisim_traffic_config traffic = {.units = aisim_units_constant(prompt, output),
-                                    .requests = requests};
-    if (aisim_traffic_closed(sim, &traffic, users, (aisim_gap_source){0}, &err) != AISIM_OK) {
+    const int64_t at_start = 0;
+    const double level = users;
+    aisim_traffic_config traffic = {
+        .units = aisim_units_constant(prompt, output),
+        .pace = {.requests = requests, .level_times = &at_start, .levels = &level, .n_levels = 1}};
+    if (aisim_traffic(sim, &traffic, &err) != AISIM_OK) {
         fprintf(stderr, "%s\n", err.text);
         _exit(1);
     }

@@ -76,7 +76,7 @@ static void the_anchor_workload_can_be_written(void)
     CHECK_STR(err.text, "");
     CHECK_EQ(p.n_pools, 1);
     CHECK_EQ(p.pools[0].role, AISIM_ROLE_AGGREGATED);
-    CHECK_EQ(p.stop_requests, 2048);
+    CHECK_EQ(aisim_value_as_integer(aisim_value_find(p.tree, "traffic.stop.requests")), 2048);
     aisim_rank_config rank;
     aisim_capacity_request capacity;
     aisim_config_facts facts = {.model = "llama-3.1-8b",
@@ -153,7 +153,7 @@ static void the_smallest_file(void)
     aisim_prediction p;
     aisim_error err = {0};
     CHECK_EQ(read_file_text("engine: {model: m}", NULL, 0, AISIM_MODELS_NOW, &p, &err), AISIM_OK);
-    CHECK_EQ(p.stop_requests, 100);
+    CHECK_EQ(aisim_value_as_integer(aisim_value_find(p.tree, "traffic.stop.requests")), 100);
     CHECK_EQ(aisim_value_as_integer(aisim_value_find(p.tree, "traffic.load.concurrency")), 10);
     CHECK_EQ(p.n_pools, 1);
     CHECK_EQ(aisim_value_as_integer(
@@ -180,7 +180,6 @@ static void stop_rules(void)
         "{resources: {memory_limit_gb: 4}}}",
         NULL, 0, AISIM_MODELS_NOW, &p, &err);
     CHECK_STR(err.text, "");
-    CHECK_EQ(p.stop_requests, 8); /* round(7.5), halves to even */
     CHECK(p.max_virtual_time_ms == 120000.0);
     CHECK(p.memory_limit_bytes == 4e9);
     aisim_prediction_free(&p);
@@ -201,7 +200,17 @@ static void stop_rules(void)
         "x.yaml:1:50: traffic.load.speedup: has no effect with type = 'concurrency' (it belongs "
         "to trace_timestamps, trace)");
     REFUSES("{engine: {}, traffic: {stop: {sessions: 3}}}",
-            "x.yaml:1:31: known, not modelled: traffic.stop.sessions (a key of synthetic-session)");
+            "x.yaml:1:41: traffic.stop.sessions: has no effect without traffic.source.type = "
+            "'synthetic-session'");
+    REFUSES("{engine: {}, traffic: {load: {type: burst}, stop: {max_virtual_time_seconds: 1}}}",
+            "x.yaml:1:51: missing key 'traffic.stop.requests' (a synthetic source has no end)");
+    REFUSES(
+        "{engine: {}, traffic: {load: {type: ramp, points: [{seconds: 0, concurrency: 1}]}, "
+        "stop: {requests_per_load_unit: 2}}}",
+        "x.yaml:1:115: traffic.stop.requests_per_load_unit: a load of type 'ramp' has no single "
+        "value; give requests");
+    ACCEPTS("{engine: {}, traffic: {stop: {tokens: 10k}}}");
+    ACCEPTS("{engine: {}, traffic: {stop: {requests: 1, max_wall_time_ms: 5m}}}");
 }
 
 #define TRACE(load, stop)                                                                          \
@@ -251,23 +260,17 @@ static void traces_and_agentx(void)
     REFUSES("{engine: {}, traffic: {source: {type: trace, format: lengths, paths: [a]}, "
             "load: {type: trace_timestamps}}}",
             "x.yaml:1:89: traffic.load.type = 'trace_timestamps': a trace of format 'lengths' has "
-            "no times; concurrency, constant_rate or poisson expected");
+            "no times; concurrency or another load expected");
     REFUSES(
         "{engine: {}, traffic: {source: {type: trace, format: mooncake, paths: [a]}, "
         "load: {type: trace, agentic_lanes: 4}}}",
         "x.yaml:1:112: traffic.load.agentic_lanes: a trace of format 'mooncake' holds no plays");
-    REFUSES(
-        "{engine: {}, traffic: {source: {type: synthetic-session}}}",
-        "x.yaml:1:39: known, not modelled: traffic.source.type = 'synthetic-session' (modelled: "
-        "synthetic, trace)");
-    REFUSES("{engine: {}, traffic: {load: {type: gamma}}}",
-            "x.yaml:1:37: known, not modelled: traffic.load.type = 'gamma' (modelled: concurrency, "
-            "constant_rate, poisson, trace_timestamps, trace)");
     REFUSES("{engine: {}, traffic: {load: {type: trace}, stop: {requests: 1}}}",
             "x.yaml:1:37: traffic.load.type = 'trace': needs traffic.source.type = 'trace'");
-    REFUSES(TRACE("type: trace", ", stop: {requests: 5}"),
-            "x.yaml:1:117: known, not modelled: traffic.stop.requests with a trace (it runs to its "
-            "end, or to max_virtual_time_seconds)");
+    REFUSES(
+        TRACE("type: trace", ", stop: {requests: 5}"),
+        "x.yaml:1:117: known, not modelled: traffic.stop.requests with a trace of plays (it runs "
+        "to its end, or to max_virtual_time_seconds)");
     REFUSES(TRACE("type: trace, agentic_snapshot: {}", ""),
             "x.yaml:1:117: traffic.load.agentic_snapshot: has no effect without agentic_lanes");
     REFUSES(TRACE("type: trace, agentic_lanes: 2, agentic_profile: {}", ""),
@@ -289,6 +292,106 @@ static void traces_and_agentx(void)
                   ", stop: {max_virtual_time_seconds: 5}"),
             "x.yaml:1:194: traffic.stop.max_virtual_time_seconds: cannot be combined with "
             "agentic_profile, which has duration_seconds");
+}
+
+#define LOAD(load) "{engine: {}, traffic: {load: {" load "}, stop: {requests: 1}}}"
+#define SESSIONS(source, load)                                                                     \
+    "{engine: {}, traffic: {source: {type: synthetic-session, " source "}, load: {" load           \
+    "}, stop: {sessions: 1}}}"
+
+static void load_shapes(void)
+{
+    ACCEPTS(LOAD("type: gamma, requests_per_second: 2, smoothness: 0.5, seed: 7"));
+    ACCEPTS(LOAD("type: burst"));
+    ACCEPTS(LOAD("type: burst, size: 4, every_ms: 2s"));
+    ACCEPTS(LOAD("type: ramp, points: [{seconds: 0, requests_per_second: 1}, {seconds: 1m, "
+                 "requests_per_second: 9}]"));
+    ACCEPTS(
+        LOAD("type: ramp, points: [{seconds: 0, concurrency: 1}, {seconds: 0, concurrency: 4}]"));
+    ACCEPTS(LOAD("type: square, base: 0, amplitude: 4, period_ms: 10s, duty: 0.1"));
+    ACCEPTS(LOAD("type: sine, base: 4, amplitude: 4, period_ms: 10s"));
+    ACCEPTS(LOAD("type: kv_capacity_fraction, fraction: 1.5"));
+    ACCEPTS(LOAD("type: user_centric, users: 8, think_ms: {exp: {mean: 500}}"));
+    REFUSES(LOAD("type: gamma"),
+            "x.yaml:1:30: missing key 'traffic.load.requests_per_second' (mean rate of arrivals)");
+    REFUSES(LOAD("type: gamma, sessions_per_second: 2"),
+            "x.yaml:1:65: traffic.load.sessions_per_second: has no effect with traffic.source.type "
+            "= 'synthetic', whose rate is requests_per_second");
+    REFUSES(
+        LOAD("type: poisson, requests_per_second: 1e-310"),
+        "x.yaml:1:67: traffic.load.requests_per_second = 1e-310: its reciprocal must be finite");
+    REFUSES(LOAD("type: poisson, requests_per_second: .inf"),
+            "x.yaml:1:67: traffic.load.requests_per_second = .inf: must be finite");
+    REFUSES(LOAD("type: poisson, requests_per_second: 1, smoothness: 2"),
+            "x.yaml:1:70: traffic.load.smoothness: has no effect with type = 'poisson' (it belongs "
+            "to gamma)");
+    REFUSES(LOAD("type: burst, size: 4"),
+            "x.yaml:1:30: traffic.load: size and every_ms belong together");
+    REFUSES(LOAD("type: ramp"), "x.yaml:1:30: missing key 'traffic.load.points' (line through "
+                                "these: {seconds, and one of requests_per_second, "
+                                "sessions_per_second, concurrency})");
+    REFUSES(
+        LOAD("type: ramp, points: [{seconds: 0, requests_per_second: 1}, {seconds: 1, "
+             "concurrency: 9}]"),
+        "x.yaml:1:90: traffic.load.points[2]: one of requests_per_second, concurrency expected, "
+        "the same in every point");
+    REFUSES(
+        LOAD("type: ramp, points: [{seconds: 2, concurrency: 1}, {seconds: 1, concurrency: 9}]"),
+        "x.yaml:1:82: traffic.load.points[2].seconds = 1: must be >= 2, the time before it");
+    REFUSES(LOAD("type: sine, base: 3, amplitude: 4, period_ms: 10s"),
+            "x.yaml:1:63: traffic.load.amplitude: must be <= base, or the rate falls below 0");
+    REFUSES(LOAD("type: kv_capacity_fraction, fraction: 0"),
+            "x.yaml:1:69: traffic.load.fraction = 0: must be > 0");
+}
+
+static void sources(void)
+{
+    ACCEPTS(SESSIONS("new_input_tokens_per_turn: 1k, output_tokens_per_turn: {lognormal: {p50: 80, "
+                     "p99: 800}}, session: {turns: {uniform: [2, 9]}, shared_prefix_ratio: 0.5, "
+                     "prefix_groups: 16, inter_turn_delay_ms: 1s}",
+                     "type: constant_rate, sessions_per_second: 8"));
+    ACCEPTS(SESSIONS("session: {turns: 2}", "type: concurrency, concurrency: 3"));
+    ACCEPTS("{engine: {}, traffic: {source: {input_tokens: {normal: {mean: 800, std: 50, min: 1}}, "
+            "prefix: {groups: 2, tokens: 100, weights: [1, 3]}}, stop: {requests: 1}}}");
+    REFUSES(SESSIONS("input_tokens: 4", ""),
+            "x.yaml:1:58: traffic.source.input_tokens: has no effect with type = "
+            "'synthetic-session' (it belongs to synthetic)");
+    REFUSES(SESSIONS("session: {shared_prefix_ratio: 0.5}", ""),
+            "x.yaml:1:67: traffic.source.session.prefix_groups = 0: must be >= 1 with "
+            "shared_prefix_ratio > 0");
+    REFUSES(SESSIONS("session: {prefix_groups: 5}", ""),
+            "x.yaml:1:83: traffic.source.session.prefix_groups: has no effect without "
+            "shared_prefix_ratio");
+    REFUSES(
+        SESSIONS("", "type: poisson, requests_per_second: 8"),
+        "x.yaml:1:104: traffic.load.requests_per_second: has no effect with traffic.source.type "
+        "= 'synthetic-session', whose rate is sessions_per_second");
+    REFUSES("{engine: {}, traffic: {source: {type: synthetic-session}}}",
+            "x.yaml:1:23: missing key 'traffic.stop.sessions' (a synthetic source has no end; or "
+            "max_virtual_time_seconds)");
+    REFUSES("{engine: {}, traffic: {source: {input_tokens: {lognormal: {p50: 8, p98: 80}}}}}",
+            "x.yaml:1:68: unknown key 'p98' (did you mean 'p99'?)");
+    REFUSES(
+        "{engine: {}, traffic: {source: {input_tokens: {normal: {mean: 8, std: 1}, const: 4}}}}",
+        "x.yaml:1:47: traffic.source.input_tokens: one distribution expected, such as "
+        "{lognormal: {p50: 800, p99: 8000}}");
+    REFUSES("{engine: {}, traffic: {source: {prefix: {groups: 2, tokens: 9, weights: [1]}}, stop: "
+            "{requests: 1}}}",
+            "x.yaml:1:73: traffic.source.prefix.weights: one weight per group expected (2)");
+}
+
+static void warmup(void)
+{
+    ACCEPTS("{engine: {}, traffic: {stop: {requests: 1}, warmup: {requests: 5, barrier: true}}}");
+    ACCEPTS("{engine: {}, traffic: {stop: {requests: 1}, warmup: {seconds: 1m}}}");
+    REFUSES("{engine: {}, traffic: {stop: {requests: 1}, warmup: {barrier: true}}}",
+            "x.yaml:1:53: traffic.warmup: one of requests, seconds expected");
+    REFUSES("{engine: {}, traffic: {stop: {requests: 1}, warmup: {request: 3}}}",
+            "x.yaml:1:54: unknown key 'request' (did you mean 'requests'?)");
+    REFUSES(
+        TRACE("type: trace", ", warmup: {requests: 5}"),
+        "x.yaml:1:108: known, not modelled: traffic.warmup with a trace of plays (it runs to its "
+        "end, or to max_virtual_time_seconds)");
 }
 
 static void roles_and_modes(void)
@@ -353,6 +456,9 @@ int main(void)
     the_smallest_file();
     stop_rules();
     traces_and_agentx();
+    load_shapes();
+    sources();
+    warmup();
     roles_and_modes();
     a_missing_file();
     return check_done();

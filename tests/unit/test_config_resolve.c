@@ -408,8 +408,8 @@ static void set_lays_a_flag_over_the_tree(void)
         {"engine.backend=[1",
          "--set engine.backend=[1: malformed YAML: ',' or ']' expected in this "
          "[…]"},
-        {"traffic.stop.sessions=1", "--set traffic.stop.sessions=1: known, not modelled: "
-                                    "traffic.stop.sessions (a key of synthetic-session)"},
+        {"traffic.source.images=1", "--set traffic.source.images=1: known, not modelled: "
+                                    "traffic.source.images (text models only)"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         err = (aisim_error){0};

@@ -64,9 +64,16 @@ static void closed_traffic(uint64_t seed, seen *l)
 {
     aisim_error err = {0};
     aisim_sim *sim = make(seed, 3, 100, l);
-    aisim_traffic_config traffic = {.units = aisim_units_constant(100, 20), .requests = 50};
-    aisim_gap_source think = aisim_gaps_exponential(1e6, aisim_rng_named(seed, "think"));
-    CHECK(aisim_traffic_closed(sim, &traffic, 7, think, &err) == AISIM_OK);
+    const int64_t at_start = 0;
+    const double users = 7;
+    aisim_traffic_config traffic = {
+        .units = aisim_units_constant(100, 20),
+        .pace = {.requests = 50,
+                 .level_times = &at_start,
+                 .levels = &users,
+                 .n_levels = 1,
+                 .think = aisim_gaps_exponential(1e6, aisim_rng_named(seed, "think"))}};
+    CHECK(aisim_traffic(sim, &traffic, &err) == AISIM_OK);
     run(sim);
 }
 
@@ -87,10 +94,12 @@ static void test_open(void)
     seen l = {0};
     aisim_error err = {0};
     aisim_sim *sim = make(1, 1, 100, &l);
-    aisim_traffic_config traffic = {.units = aisim_units_constant(16, 1),
-                                    .until_ns = aisim_ns_from_s(1)};
-    CHECK(aisim_traffic_open(sim, &traffic, aisim_gaps_constant(aisim_ns_from_ms(100)), true,
-                             &err) == AISIM_OK);
+    const aisim_arrivals constant = {.kind = AISIM_ARRIVALS_CONSTANT, .a = 10};
+    aisim_traffic_config traffic = {
+        .units = aisim_units_constant(16, 1),
+        .pace = {.gaps = aisim_gaps_arrivals(&constant, aisim_rng_named(1, "gaps")),
+                 .until_ns = aisim_ns_from_s(1)}};
+    CHECK(aisim_traffic(sim, &traffic, &err) == AISIM_OK);
     run(sim);
     CHECK(l.finished == 10); /* at 0, 100, … 900 ms; nothing at 1,000 */
     CHECK(l.last_ns == aisim_ns_from_ms(910));
@@ -101,10 +110,10 @@ static void test_no_end(void)
     seen l = {0};
     aisim_error err = {0};
     aisim_sim *sim = make(1, 1, 100, &l);
-    aisim_traffic_config traffic = {.units = aisim_units_constant(16, 1)};
     aisim_gap_source gaps = aisim_gaps_constant(5);
-    CHECK(aisim_traffic_open(sim, &traffic, gaps, true, &err) == AISIM_EINVAL);
-    CHECK(strstr(err.text, "until_ms or requests") != NULL);
+    aisim_traffic_config traffic = {.units = aisim_units_constant(16, 1), .pace = {.gaps = gaps}};
+    CHECK(aisim_traffic(sim, &traffic, &err) == AISIM_EINVAL);
+    CHECK(strstr(err.text, "until_ms, requests") != NULL);
     gaps.free(gaps.context);
     traffic.units.free(traffic.units.context);
     aisim_sim_free(sim);

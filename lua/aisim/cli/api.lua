@@ -1,11 +1,12 @@
 --- Classes and functions of the Lua API as help, read from the types for editors (aisim/meta.lua,
--- meta_results.lua), which a test compares with what is registered: nothing is written down twice.
+-- meta_results.lua, meta_traffic.lua), which a test compares with what is registered: nothing is written down twice.
 local table_of = require "aisim.cli.table"
 local terminal = require "aisim.cli.terminal"
 
 local M = {}
 
-local FILES <const> = { "aisim/meta.lua", "aisim/meta_results.lua" }
+local FILES <const> = { "aisim/meta.lua", "aisim/meta_policies.lua", "aisim/meta_results.lua",
+  "aisim/meta_traffic.lua" }
 
 ---@class aisim.ApiClass
 ---@field name string

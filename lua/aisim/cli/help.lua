@@ -87,6 +87,41 @@ Start from: aisim new router NAME, then aisim sweep NAME.lua.
 Examples: examples/custom_router.lua, examples/wrap_router.lua]]
 end
 
+function TOPICS.traffic()
+  return [[
+sim:workload(aisim.KIND { … }) adds traffic; several workloads may run side by side.
+
+  open               single requests at arrivals
+  closed             users that ask, wait, think, and ask again
+  synthetic_session  sessions of several turns: each prompt is the conversation so far and new input
+  agent              system prompt, task, then steps of answer and tool result, with compaction
+  agentic_code       layers of shared context, a growing history, resets and restarts
+  trace              a file of recorded requests (aisim trace FILE looks at it)
+  agentx             recorded or synthetic agent plays in lanes
+  sim:sessions { body = function(s) … end }    sessions as coroutines
+
+When units start is one of
+  arrivals = aisim.arrivals.X   poisson, gamma, weibull, constant_rate, burst, all_at_once, trace,
+                                schedule, ramp, square, sine; or function(now_ms, rng)
+  concurrency = n               in flight (closed: users); or a line { { 0, 1 }, { 60, 8 } } of
+                                { seconds, number }
+  users = n, think_ms = t       each sends its next turn t after its previous answer
+  kv_capacity_fraction = f      so many in flight that they fill this part of the KV cache
+It ends at until_ms, requests, sessions, tokens, requests_per_load_unit or sessions_per_load_unit,
+whichever comes first. warmup = { requests = n } or { seconds = s } comes before and is not measured;
+with barrier = true the rest waits until it has ended.
+Lengths, times and numbers of turns may be distributions: aisim.dist.X (aisim list distributions).
+
+The same in YAML:
+
+]] .. require("aisim.tables").help("traffic") .. [[
+
+In the place of a number marked "or a distribution": {lognormal: {p50: 800, p99: 8000}} and others,
+with the names of aisim.dist.
+
+]] .. require("aisim.tables").help("distribution")
+end
+
 function TOPICS.points()
   local rows = {}
   for _, point in ipairs(require("aisim.points").list) do
@@ -245,8 +280,8 @@ function M.main(args)
   local topic = args.topic
   if not topic then
     terminal.out(parser.help()
-      .. "\nTopics of aisim help: scenario, engine, router, points, hooks, metrics, timing, limits, api, man, a verb,"
-      .. " a class, a file.\nNew here? aisim new scenario NAME writes a file to start from.")
+      .. "\nTopics of aisim help: scenario, engine, traffic, router, points, hooks, metrics, timing, limits, api, man, a"
+      .. "\nverb, a class, a file.\nNew here? aisim new scenario NAME writes a file to start from.")
     return fault.OK
   end
   if TOPICS[topic] then

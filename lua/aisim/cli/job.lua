@@ -22,6 +22,7 @@ local M = {}
 ---@field overrides aisim.Override[]     of the configuration, for the simulation to apply
 ---@field shown_overrides aisim.Override[]?    those already applied: for the head of the screen
 ---@field until_ms number?               limit of virtual time
+---@field max_wall_time_ms number?       guard of real time
 ---@field yaml string?                   a configuration: resolved, with the origin of every value
 ---@field expect_runtime_s number?
 ---@field S aisim.Scenario?              nil for a configuration

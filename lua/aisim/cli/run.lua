@@ -110,7 +110,8 @@ local function simulate(job, args)
   if args.profile then sim:profile_() end
   terminal.host.polling(true)
   local options = { progress = show, until_ms = job.until_ms, requests = request_logs(args),
-    series_ms = series_ms(args), timeline = timeline(args) }
+    series_ms = series_ms(args), timeline = timeline(args),
+    max_wall_time_ms = job.max_wall_time_ms }
   local ok, result = xpcall(function() return sim:run(options) end, fault.handler)
   local ended = clock()
   terminal.host.polling(false)

@@ -7,7 +7,7 @@ require "aisim.timing"
 require "aisim.plays"
 
 local meta = ""
-for _, name in ipairs { "aisim.meta", "aisim.meta_results", "aisim.meta_policies" } do
+for _, name in ipairs { "aisim.meta", "aisim.meta_results", "aisim.meta_policies", "aisim.meta_traffic" } do
   local file <close> = assert(io.open((assert(package.searchpath(name, package.path)))))
   meta = meta .. file:read "a"
 end
@@ -37,7 +37,8 @@ local methods, fields = described()
 
 -- Between the parts of the library.
 local INTERNAL <const> = { ["scaler.autoscale"] = true, ["dist.is"] = true, ["dist.read"] = true,
-  ["arrivals.is_finite"] = true, ["arrivals.read"] = true, ["timing.split"] = true }
+  ["arrivals.is_finite"] = true, ["arrivals.points"] = true, ["arrivals.is_endless_burst"] = true,
+  ["arrivals.read"] = true, ["timing.split"] = true }
 
 local CLASSES <const> = { "Sim", "Pool", "Worker", "Request", "Pass", "Context", "Hook", "Timer", "Rng", "Dist",
   "Arrivals",

@@ -173,7 +173,7 @@ describe("declaring sessions", function()
     local head = "local sim, aisim = ...\nlocal a = aisim.arrivals.poisson { rate = 1 }\n"
     assert.equal("scenarios/a.lua:3: sessions.body: function expected, got nil",
       support.message(head .. "sim:sessions { arrivals = a, sessions = 1 }", sim, aisim))
-    assert.equal("scenarios/a.lua:3: sessions: traffic without an end; give until_ms, sessions or requests",
+    assert.equal("scenarios/a.lua:3: sessions: traffic without an end; give until_ms, requests, sessions or tokens",
       support.message(head .. "sim:sessions { arrivals = a, body = print }", sim, aisim))
   end)
 

@@ -27,6 +27,9 @@ local function run(options, blocks)
   return list, result
 end
 
+--- The message with its place (error_matches cuts it off).
+local function failure(options) return tostring(select(2, pcall(run, options))) end
+
 local function times(list)
   local out = {}
   for i, item in ipairs(list) do out[i] = item[1] end
@@ -151,8 +154,110 @@ describe("aisim.trace", function()
     assert.same({ { 0, 10 }, { 2000, 30 } }, run { path = file_of("j.csv", burst) })
   end)
 
+  it("mooncake-delta: recorded tokens of an answer are content that others find", function()
+    local function session(name, at, tokens)
+      return ('{"session_id":"%s","timestamp":%d,"input_length":32,"output_length":16,"hash_ids":[7,8]%s}\n'
+        .. '{"session_id":"%s","delay":0,"input_length":16,"output_length":1,"hash_ids":[9]}\n'):format(name, at, tokens, name)
+    end
+    local function reuse(first, second)
+      local text = session("a", 0, first) .. session("b", 5000, second)
+      local _, result = run { path = file_of("k.jsonl", text), format = "mooncake-delta", block_size = 16 }
+      return result.metrics.prefix_cache_reused_ratio * result.metrics.total_input_tokens
+    end
+    local one = ',"output_token_ids":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,99]'
+    local other = ',"output_token_ids":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,98]'
+    local without = reuse("", "") -- own prompt: 32; the other's prompt: 16 and 32
+    assert.equal(without, reuse(one, other))
+    -- the answer, and the block behind it but for the last token of the prompt
+    assert.equal(without + 16, reuse(one, one))
+    local path = file_of("l.jsonl", '{"timestamp":0,"input_length":4,"output_length":2,"output_token_ids":[1]}\n')
+    assert.matches("l.jsonl:1: field 'output_token_ids' has 1 ids, expected one per output token %(2%)",
+      failure { path = path })
+  end)
+
+  it("refuses fields of a router's queue by name, with their line", function()
+    local function row(extra) return '{"timestamp":0,"input_length":4,"output_length":2' .. extra .. '}\n' end
+    assert.equal(2, #run { path = file_of("m.jsonl", row '' .. row ',"strict_priority":0,"policy_class":null') })
+    for field, value in pairs { strict_priority = "3", policy_class = '"gold"' } do
+      local path = file_of("m.jsonl", row '' .. row((',"%s":%s'):format(field, value)))
+      assert.matches(("m.jsonl:2: known, not modelled: field '%s' = "):format(field), failure { path = path })
+    end
+  end)
+
+  local SESSIONS <const> = '{"session_id":"s","timestamp":0,"input_length":16,"output_length":1}\n'
+    .. '{"session_id":"t","timestamp":0,"input_length":17,"output_length":1}\n'
+    .. '{"session_id":"s","delay":100,"input_length":32,"output_length":1}\n'
+    .. '{"session_id":"t","delay":100,"input_length":33,"output_length":1}\n'
+    .. '{"session_id":"u","timestamp":700,"input_length":18,"output_length":1}\n'
+
+  it("starts at most so many sessions, whose turns all come", function()
+    local list = run { path = file_of("n.jsonl", SESSIONS), sessions = 1 }
+    assert.same({ { 0, 16 }, { 110, 32 } }, list)
+    list = run { path = file_of("n.jsonl", SESSIONS), sessions = 2, concurrency = 2 }
+    assert.same({ { 0, 16 }, { 0, 17 }, { 110, 32 }, { 110, 33 } }, list)
+    assert.equal(3, #run { path = file_of("n.jsonl", SESSIONS), requests = 3 })
+  end)
+
+  it("lets users think instead of the recorded delays", function()
+    local list = run { path = file_of("n.jsonl", SESSIONS), users = 1, think_ms = 5 }
+    assert.same({ { 0, 16 }, { 15, 32 }, { 30, 17 }, { 45, 33 }, { 60, 18 } }, list)
+  end)
+
+  it("fills a part of the KV capacity", function()
+    local rows = ""
+    for _ = 1, 40 do rows = rows .. '{"timestamp":0,"input_length":60,"output_length":8}\n' end
+    local list = run({ path = file_of("o.jsonl", rows), kv_capacity_fraction = 0.5 }, 16) -- 256 tokens; 64 each
+    assert.same({ 0, 0 }, { list[1][1], list[2][1] })
+    assert.is_true(list[3][1] > 0)
+  end)
+
+  it("has a warmup with a barrier, at its own times too", function()
+    local sim = aisim.new { seed = 1 }
+    sim:pool { engine = { model = "llama-3.1-8b", timing = { type = "fixed", prefill_ms = 10, decode_ms = 10 },
+      kv_cache = { block_size = 16, capacity = { type = "fixed", blocks = 100 } } } }
+    sim:workload(aisim.trace { path = file_of("n.jsonl", SESSIONS), warmup = { requests = 2, barrier = true } })
+    local at = {}
+    sim:on("request.arrive", function(t) at[#at + 1] = t end)
+    local m = sim:run().metrics
+    assert.same({ 0, 0, 110, 110, 700 }, at)
+    assert.equal(2, m.preparation_requests)
+    assert.equal(3, m.completed_requests)
+  end)
+
+  it("reads long lists of ids in runs, and speaks of them as they stand in the file", function()
+    local function row(last, extra)
+      local ids = {}
+      for i = 1, 2000 do ids[i] = i < 1500 and i or 10 * i end
+      ids[2000] = last
+      return ('{"timestamp":0,"input_length":32000,"output_length":1%s,"hash_ids":[%s]}\n'):format(extra or "",
+        table.concat(ids, ","))
+    end
+    local runs = { "1,1499" }
+    for i = 1500, 2000 do runs[#runs + 1] = 10 * i .. ",1" end
+    local coded = ('{"timestamp":0,"input_length":32000,"output_length":1,"hash_runs":[%s]}\n'):format(
+      table.concat(runs, ","))
+    local function reuse(second)
+      local _, result = run { path = file_of("p.jsonl", row(20000) .. second), block_size = 16 }
+      return result.metrics.ideal_reuse_ratio * result.metrics.total_input_tokens
+    end
+    assert.equal(31984, reuse(row(20000))) -- the last token is always computed
+    assert.equal(31984, reuse(coded))
+    assert.equal(31984, reuse(row(20001)))
+    assert.matches("q.jsonl:1: element 1999 of 'hash_ids' is %-5, expected a whole number >= 0",
+      failure { path = file_of("q.jsonl", row(-5)), block_size = 16 })
+    assert.matches("q.jsonl:1: 'hash_ids' has 2000 ids, but 32000 tokens are 1000 blocks of 32",
+      failure { path = file_of("q.jsonl", row(20000)), block_size = 32 })
+    assert.matches("q.jsonl:1: field 'output_length' missing; keys found: timestamp, input_length, hash_ids",
+      failure { path = file_of("q.jsonl", (row(20000):gsub('"output_length":1,', ""))), block_size = 16 })
+    assert.matches("q.jsonl:1: fields 'hash_ids' and 'hash_runs' say the same thing; give one",
+      failure { path = file_of("q.jsonl", row(20000, ',"hash_runs":[1,2]')), block_size = 16 })
+  end)
+
   it("refuses speedup with concurrency and unknown keys", function()
     assert.error_matches(function() aisim.trace { path = "x", concurrency = 1, speedup = 2 } end, "no effect with concurrency")
     assert.error_matches(function() aisim.trace { path = "x", spedup = 2 } end, "did you mean 'speedup'")
+    assert.error_matches(function() aisim.trace { path = "x", kv_capacity_fraction = 1, speedup = 2 } end,
+      "aisim.trace.speedup: has no effect with kv_capacity_fraction")
+    assert.error_matches(function() aisim.trace { path = "x", think_ms = 1 } end, "think_ms: has no effect without users")
   end)
 end)

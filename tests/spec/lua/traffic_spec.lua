@@ -160,7 +160,8 @@ describe("open traffic", function()
   end)
 
   it("needs an end, and a pool", function()
-    assert.equal("scenarios/a.lua:2: aisim.open: traffic without an end; give until_ms or requests", support.message(
+    assert.equal("scenarios/a.lua:2: aisim.open: traffic without an end; "
+      .. "give until_ms, requests, sessions or tokens", support.message(
       "local aisim = ...\naisim.open { arrivals = aisim.arrivals.poisson { rate = 1 }, prompt = 1, output = 1 }",
       aisim))
     assert.equal("scenarios/a.lua:2: sim:workload: the simulation has no pool yet; declare it first", support.message(
