@@ -248,8 +248,8 @@ static bool pass_counts(const aisim_recorder *recorder, int64_t t_ns)
 void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
                           uint64_t cached, uint64_t total)
 {
-    uint32_t waiting = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
-    if (waiting % FOLD_LEVELS != 0) {
+    bool changed = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
+    if (!changed || recorder->levels.log.len % FOLD_LEVELS != 0) {
         return;
     }
     int64_t from_ns, to_ns;

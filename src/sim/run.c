@@ -224,7 +224,7 @@ static void handle(aisim_sim *sim, const aisim_entry *entry)
 
 static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim_error *err)
 {
-    while (sim->heap.entries.len > 0 && sim->stop_reason == NULL) {
+    while (!aisim_heap_empty(&sim->heap) && sim->stop_reason == NULL) {
         const aisim_entry *top = aisim_heap_top(&sim->heap);
         if (sim->heap.foreground == sim->removed_foreground && top->t_ns > sim->now_ns) {
             break; /* only repetitions are left */

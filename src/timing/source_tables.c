@@ -11,11 +11,14 @@
 #include "base/alloc.h"
 #include "timing/resolve.h"
 
+enum { CELLS = 16 };
+
 typedef struct table_source {
     aisim_op_source base;
     aisim_table *table;
     aisim_hardware hardware;
     const aisim_table_slice *last[AISIM_FAMILY_COUNT]; /* found last: attention of a model is one */
+    aisim_grid_cell cells[CELLS]; /* attention of a prefill, by batch: a long prompt stays in one */
 } table_source;
 
 static const aisim_table_slice *find(table_source *self, const aisim_table_query *query)
@@ -37,6 +40,11 @@ static double resolve(table_source *self, const aisim_table_query *query,
     const aisim_table_slice *slice = find(self, query);
     if (slice == NULL) {
         return -1;
+    }
+    if (query->family == AISIM_FAMILY_PREFILL_ATTENTION ||
+        query->family == AISIM_FAMILY_MLA_PREFILL) {
+        aisim_grid_cell *cell = &self->cells[query->at[2] % CELLS];
+        return aisim_resolve_cell(self->table, slice, &self->hardware, query, cell, provenance);
     }
     return aisim_resolve_grid(self->table, slice, &self->hardware, query, provenance);
 }
@@ -156,11 +164,10 @@ static double table_price(aisim_op_source *source, const aisim_op *op, const ais
         query.key[0] = AISIM_DTYPE_FP8;
         query.key[3] = 0;
     }
-    aisim_roof roof = aisim_op_roof(&self->hardware, op, load);
-    double roof_ms = aisim_roof_ms(roof);
     double ms = hopeless(op) ? -1 : resolve(self, &query, provenance);
     if (ms >= 0) {
         if (static_gemm) {
+            double roof_ms = aisim_roof_ms(aisim_op_roof(&self->hardware, op, load));
             ms -= static_saving(self, op, query.at[0]);
             ms = ms > roof_ms ? ms : roof_ms;
         }
@@ -169,6 +176,8 @@ static double table_price(aisim_op_source *source, const aisim_op *op, const ais
         }
         return ms;
     }
+    aisim_roof roof = aisim_op_roof(&self->hardware, op, load);
+    double roof_ms = aisim_roof_ms(roof);
     if (op->kind == AISIM_OP_GEMM && op->gemm.narrow) { /* §3.2: no site near: the roof itself */
         *provenance = AISIM_PROVENANCE_FORMULA;
         return roof_ms;
