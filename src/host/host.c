@@ -202,8 +202,7 @@ const aisim_host_stretches *aisim_host_path(aisim_host_group *group, uint32_t ru
     return &group->path;
 }
 
-/* §6: reverse touch of blocks [first, end) of a path. */
-static void touch_path(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end)
+void aisim_host_touch(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end)
 {
     const aisim_content *content = group->pool.content;
     uint32_t upto = end;
@@ -248,7 +247,7 @@ aisim_host_admission aisim_host_prepare(aisim_host *host, uint32_t run, uint32_t
     aisim_host_admission result = aisim_host_prepare_range(host, group->path.data, group->path.len,
                                                            slot, request_id, t_ns, job);
     if (result == AISIM_HOST_PREPARED && host->config.touch_prompt_on_store) {
-        touch_path(group, run, 0, prompt_blocks);
+        aisim_host_touch(group, run, 0, prompt_blocks);
     }
     return result;
 }
@@ -279,6 +278,23 @@ uint32_t aisim_host_submit(aisim_host *host, int64_t t_ns)
     }
     uint32_t index = pop(host->group, &host->prepared);
     begin_move(host, index, t_ns, t_ns);
+    return index;
+}
+
+uint32_t aisim_host_adopt(aisim_host *host, uint32_t slot, uint32_t request_id, uint64_t id,
+                          int64_t prepared_ns, int64_t begin_ns, int64_t done_ns)
+{
+    uint32_t index = take_job(host, AISIM_HOST_STORE);
+    aisim_host_job *job = job_at(host->group, index);
+    job->id = id;
+    job->slot = slot;
+    job->request_id = request_id;
+    job->prepared_ns = prepared_ns;
+    job->begin_ns = begin_ns;
+    job->done_ns = done_ns;
+    job->state = AISIM_HOST_JOB_MOVING;
+    append(host->group, &host->lane[AISIM_HOST_STORE], index);
+    host->outstanding++;
     return index;
 }
 
@@ -342,9 +358,9 @@ aisim_host_outcome aisim_host_lookup(aisim_host *host, const aisim_host_query *q
         matched = match_path(host, &wait);
     }
     if (host->config.touch_prompt_on_lookup) { /* step 6, §10 */
-        touch_path(group, q->run, 0, q->prompt_blocks);
+        aisim_host_touch(group, q->run, 0, q->prompt_blocks);
     } else {
-        touch_path(group, q->run, q->device_blocks, q->device_blocks + matched);
+        aisim_host_touch(group, q->run, q->device_blocks, q->device_blocks + matched);
     }
     if (matched == 0) {
         return AISIM_HOST_MISS;

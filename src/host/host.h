@@ -116,6 +116,9 @@ void aisim_host_leave(aisim_host *host, int64_t t_ns);
 const aisim_host_stretches *aisim_host_path(aisim_host_group *group, uint32_t run, uint32_t first,
                                             uint32_t end);
 
+/** §6: reverse touch of blocks [first, end) of a path. O(extents touched) */
+void aisim_host_touch(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end);
+
 /* ---- stores -------------------------------------------------------------------------------- */
 
 /** §5: blocks [first, end) of the path that ends in `run` should be here.
@@ -152,6 +155,12 @@ aisim_host_outcome aisim_host_lookup(aisim_host *host, const aisim_host_query *q
 
 /** The job is a store of that request that has not been delivered. */
 bool aisim_host_stores(const aisim_host *host, uint32_t job, uint32_t request_id);
+
+/** A store that has been moving outside of the table (host_stream.h) becomes an ordinary job at the
+ *  end of its lane, with the times it has; totals know it already. @return the job; the caller
+ *  fills its cohort and its number of blocks. */
+uint32_t aisim_host_adopt(aisim_host *host, uint32_t slot, uint32_t request_id, uint64_t id,
+                          int64_t prepared_ns, int64_t begin_ns, int64_t done_ns);
 
 /** §7.4: copies blocks [first, end) of the path, all resident, to the device.
  *  @param start_ns  not before; >= now. @return the job */

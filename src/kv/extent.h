@@ -141,6 +141,13 @@ bool aisim_extents_complete_page(aisim_extents *set, uint32_t page, uint32_t run
 void aisim_extents_evict(aisim_extents *set, uint64_t blocks, aisim_extent_gone_fn gone,
                          void *context);
 
+/** Blocks that the next evictions take without more ado: only copies of their identity, no
+ *  checkpoints, not being read. Counting stops at `most`. O(extents counted) */
+uint64_t aisim_extents_clean(const aisim_extents *set, uint64_t most);
+
+/** No copy of a block of the run from `block` on is indexed, and no block of it twice. O(1) */
+bool aisim_extents_ends_at(const aisim_extents *set, uint32_t run, uint32_t block);
+
 /** Blocks [first, end) of the owner are being copied out (spec/offload.md §5.1); evicting one of
  * them raises evicted_copy_ns to the end of the copy, which aisim_extents_copy_ends tells.
  *  @param copy  number >= 0 that is not in use

@@ -534,7 +534,7 @@ aisim_observer aisim_recorder_observer(aisim_recorder *recorder)
         AISIM_EV_WORKER_STATE, AISIM_EV_PASS_END,   AISIM_EV_KV_LEVEL,    AISIM_EV_PHASE,
         AISIM_EV_VERIFY,       AISIM_EV_UNFINISHED, AISIM_EV_PLAY_START,  AISIM_EV_PLAY_END,
         AISIM_EV_RANK_TOTALS};
-    aisim_observer observer = {.context = recorder, .fn = observe};
+    aisim_observer observer = {.context = recorder, .fn = observe, .passive = true};
     for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         observer.mask |= AISIM_EV_BIT(wanted[i]);
     }

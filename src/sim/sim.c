@@ -98,7 +98,8 @@ static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_con
                            .n_ranks = n,
                            .ranks = aisim_alloc(n, sizeof(aisim_rank *)),
                            .timing = config->timing,
-                           .state = AISIM_WORKER_READY};
+                           .state = AISIM_WORKER_READY,
+                           .priced_ns = -1};
     for (uint32_t i = 0; i < n; i++) {
         aisim_rank *rank = aisim_alloc(1, sizeof *rank);
         aisim_rank_init(rank, &sim->engine, sim->ranks.len, &config->rank);
