@@ -30,9 +30,9 @@ static void end_gauges(aisim_level_gauges *gauges, int64_t t_ns)
 
 static void set_gauges(aisim_level_gauges *gauges, int64_t t_ns)
 {
-    double total = gauges->total > 0 ? (double)gauges->total : 1;
-    aisim_gauge_set(&gauges->usage, t_ns, (double)gauges->used / total);
-    aisim_gauge_set(&gauges->share, t_ns, (double)gauges->cached / total);
+    uint64_t total = gauges->total > 0 ? gauges->total : 1;
+    aisim_gauge_set_share(&gauges->usage, t_ns, gauges->used, total);
+    aisim_gauge_set_share(&gauges->share, t_ns, gauges->cached, total);
 }
 
 /* Until there is a second rank, the sum is the first one. */

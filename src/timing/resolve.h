@@ -13,20 +13,14 @@ double aisim_resolve_grid(const aisim_table *table, const aisim_table_slice *sli
                           const aisim_hardware *hardware, const aisim_table_query *query,
                           aisim_provenance *provenance);
 
-/** The stretch between two neighbouring keys of the square-root axis in which the last query of a
- *  three-axis slice lay, for one pair of keys of the other two: inside it a query is a blend. */
-typedef struct aisim_grid_cell {
-    const aisim_table_slice *slice; /* NULL = empty */
-    uint32_t outer, inner;          /* keys of axis 0 and 2 */
-    uint32_t low, high;             /* keys of axis 1; the cell is what lies between them */
-    double low_root, high_root;     /* square roots of the latencies there */
-} aisim_grid_cell;
-
-/** The same as aisim_resolve_grid for a family whose axis 1 is interpolated in square roots
- *  (attention of a prefill). Bit for bit the same; a query in the cell costs no search. */
-double aisim_resolve_cell(const aisim_table *table, const aisim_table_slice *slice,
-                          const aisim_hardware *hardware, const aisim_table_query *query,
-                          aisim_grid_cell *cell, aisim_provenance *provenance);
+/** Of a family with three axes whose axis 1 is interpolated in square roots (attention of a
+ *  prefill): the stretch between two keys of that axis in which the query lies. Inside it, with the
+ *  other axes as they are, aisim_resolve_grid is a blend of two roots: aisim_price_cell_ms gives
+ *  the same bits.
+ *  @return false: the query lies on a key, outside, or between other keys of axis 0 */
+bool aisim_resolve_cell(const aisim_table *table, const aisim_table_slice *slice,
+                        const aisim_hardware *hardware, const aisim_table_query *query,
+                        aisim_price_cell *cell);
 
 /** Latency at m on the curve of a GEMM site (§5.2, known site). */
 double aisim_resolve_site(const aisim_table *table, const aisim_table_slice *site,

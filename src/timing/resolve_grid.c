@@ -217,50 +217,38 @@ double aisim_resolve_grid(const aisim_table *table, const aisim_table_slice *sli
 
 enum { ROOT_AXIS = 1 };
 
-/* Finds the cell of a query whose outer and inner keys are in the slice. @return false: the query
- * lies on a key, outside, or between other keys as well. */
-static bool find_cell(grid_query *q, const aisim_table_slice *slice, aisim_grid_cell *cell)
+bool aisim_resolve_cell(const aisim_table *table, const aisim_table_slice *slice,
+                        const aisim_hardware *hardware, const aisim_table_query *query,
+                        aisim_price_cell *cell)
 {
-    const aisim_table_row *rows = q->table->rows;
+    const aisim_table_row *rows = table->rows;
+    grid_query q = {.table = table,
+                    .hardware = hardware,
+                    .key = slice->key,
+                    .family = query->family,
+                    .axes = aisim_family_axes(query->family),
+                    .sqrt_axis = ROOT_AXIS};
+    AISIM_ASSERT(q.axes == 3 && aisim_family_sqrt_axis(query->family) == ROOT_AXIS);
+    memcpy(q.at, query->at, sizeof q.at);
     uint32_t end = slice->first + slice->count;
-    uint32_t low = lower_bound(rows, slice->first, end, 0, q->at[0]);
-    uint32_t high = lower_bound(rows, low, end, 0, q->at[0] + 1);
-    uint32_t right = lower_bound(rows, low, high, ROOT_AXIS, q->at[ROOT_AXIS]);
-    if (low == high || right == low || right == high ||
-        rows[right].at[ROOT_AXIS] == q->at[ROOT_AXIS]) {
+    uint32_t low = lower_bound(rows, slice->first, end, 0, q.at[0]);
+    uint32_t high = lower_bound(rows, low, end, 0, q.at[0] + 1);
+    uint32_t right = lower_bound(rows, low, high, ROOT_AXIS, q.at[ROOT_AXIS]);
+    if (right == low || right == high || rows[right].at[ROOT_AXIS] == q.at[ROOT_AXIS]) {
         return false;
     }
     uint32_t right_key = rows[right].at[ROOT_AXIS], left_key = rows[right - 1].at[ROOT_AXIS];
     uint32_t right_end = lower_bound(rows, right, high, ROOT_AXIS, right_key + 1);
     uint32_t left = lower_bound(rows, low, right, ROOT_AXIS, left_key);
-    double a = evaluate(q, ROOT_AXIS + 1, left, right);
-    double b = evaluate(q, ROOT_AXIS + 1, right, right_end);
+    double a = evaluate(&q, ROOT_AXIS + 1, left, right);
+    double b = evaluate(&q, ROOT_AXIS + 1, right, right_end);
     if (a < 0 || b < 0) {
         return false;
     }
-    *cell = (aisim_grid_cell){slice,    q->at[0],  q->at[2], left_key,
-                              right_key, sqrt(a), sqrt(b)};
+    cell->low = left_key;
+    cell->high = right_key;
+    cell->low_root = sqrt(a);
+    cell->high_root = sqrt(b);
+    cell->provenance = AISIM_PROVENANCE_INTERPOLATED;
     return true;
-}
-
-double aisim_resolve_cell(const aisim_table *table, const aisim_table_slice *slice,
-                          const aisim_hardware *hardware, const aisim_table_query *query,
-                          aisim_grid_cell *cell, aisim_provenance *provenance)
-{
-    uint32_t at = query->at[ROOT_AXIS];
-    AISIM_ASSERT(aisim_family_sqrt_axis(query->family) == ROOT_AXIS);
-    if (cell->slice != slice || cell->outer != query->at[0] || cell->inner != query->at[2] ||
-        at <= cell->low || at >= cell->high) {
-        grid_query q = {.table = table, .hardware = hardware, .key = slice->key,
-                        .family = query->family, .axes = aisim_family_axes(query->family),
-                        .sqrt_axis = ROOT_AXIS};
-        memcpy(q.at, query->at, sizeof q.at);
-        if (!find_cell(&q, slice, cell)) {
-            return aisim_resolve_grid(table, slice, hardware, query, provenance);
-        }
-    }
-    *provenance = AISIM_PROVENANCE_INTERPOLATED;
-    double weight = ((double)at - cell->low) / ((double)cell->high - cell->low);
-    double root = cell->low_root + (cell->high_root - cell->low_root) * weight;
-    return root * root;
 }

@@ -11,14 +11,11 @@
 #include "base/alloc.h"
 #include "timing/resolve.h"
 
-enum { CELLS = 16 };
-
 typedef struct table_source {
     aisim_op_source base;
     aisim_table *table;
     aisim_hardware hardware;
     const aisim_table_slice *last[AISIM_FAMILY_COUNT]; /* found last: attention of a model is one */
-    aisim_grid_cell cells[CELLS]; /* attention of a prefill, by batch: a long prompt stays in one */
 } table_source;
 
 static const aisim_table_slice *find(table_source *self, const aisim_table_query *query)
@@ -40,11 +37,6 @@ static double resolve(table_source *self, const aisim_table_query *query,
     const aisim_table_slice *slice = find(self, query);
     if (slice == NULL) {
         return -1;
-    }
-    if (query->family == AISIM_FAMILY_PREFILL_ATTENTION ||
-        query->family == AISIM_FAMILY_MLA_PREFILL) {
-        aisim_grid_cell *cell = &self->cells[query->at[2] % CELLS];
-        return aisim_resolve_cell(self->table, slice, &self->hardware, query, cell, provenance);
     }
     return aisim_resolve_grid(self->table, slice, &self->hardware, query, provenance);
 }
@@ -187,6 +179,22 @@ static double table_price(aisim_op_source *source, const aisim_op *op, const ais
     return ms > 0 ? ms : aisim_op_default_ms(op, roof);
 }
 
+static bool table_cell(aisim_op_source *source, const aisim_op *op, const aisim_op_load *load,
+                       aisim_price_cell *cell)
+{
+    table_source *self = (table_source *)source;
+    aisim_table_query query;
+    aisim_table_query_of(op, load, &query);
+    const aisim_table_slice *slice = find(self, &query);
+    if (slice == NULL || !aisim_resolve_cell(self->table, slice, &self->hardware, &query, cell)) {
+        return false;
+    }
+    if (self->table->calibrated) {
+        cell->provenance = AISIM_PROVENANCE_CALIBRATED;
+    }
+    return true;
+}
+
 static void table_source_free(aisim_op_source *source)
 {
     table_source *self = (table_source *)source;
@@ -194,7 +202,8 @@ static void table_source_free(aisim_op_source *source)
     aisim_free(self);
 }
 
-static const aisim_op_source_class table_class = {"tables", table_price, table_source_free};
+static const aisim_op_source_class table_class = {"tables", table_price, table_cell,
+                                                 table_source_free};
 
 aisim_op_source *aisim_op_source_tables(aisim_table *table, const aisim_hardware *hardware)
 {
