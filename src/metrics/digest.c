@@ -12,7 +12,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -87,18 +86,21 @@ static uint64_t order_bits(double value)
     return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
 }
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, DIGITS_MAX = 6 };
 
 static uint32_t digit_of(double value, uint64_t lowest, uint32_t shift)
 {
     return (uint32_t)((order_bits(value) - lowest) >> shift) & (DIGITS - 1);
 }
 
-/* One stable pass of a radix sort. `count` holds how many samples have each digit. */
+/* One stable pass of a radix sort. */
 static void scatter(const aisim_sample *from, aisim_sample *to, uint32_t n, uint64_t lowest,
-                    uint32_t shift, uint32_t *count)
+                    uint32_t shift)
 {
-    uint32_t before = 0;
+    uint32_t count[DIGITS] = {0}, before = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        count[digit_of(from[i].value, lowest, shift)]++;
+    }
     for (uint32_t digit = 0; digit < DIGITS; digit++) {
         uint32_t here = count[digit];
         count[digit] = before;
@@ -109,16 +111,27 @@ static void scatter(const aisim_sample *from, aisim_sample *to, uint32_t n, uint
     }
 }
 
-static int by_value(const void *left, const void *right)
+/* Sorts by the upper `digits` digits of the `width` bits in which the values differ. */
+static void sort_digits(aisim_sample *data, uint32_t n, uint64_t lowest, uint32_t width,
+                        uint32_t digits)
 {
-    const aisim_sample *a = left, *b = right;
-    return (a->value > b->value) - (a->value < b->value);
+    aisim_sample *other = aisim_alloc(n, sizeof *other), *from = data, *to = other;
+    for (uint32_t k = digits; k > 0; k--) {
+        scatter(from, to, n, lowest, width > k * DIGIT_BITS ? width - k * DIGIT_BITS : 0);
+        aisim_sample *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != data) {
+        memcpy(data, from, n * sizeof *data);
+    }
+    aisim_free(other);
 }
 
-/* Sorts what stands in order but for few places; gives up after 8 n moves. */
+/* Sorts what stands in order but for few places; gives up after 4 n moves. */
 static bool settle(aisim_sample *data, uint32_t n)
 {
-    uint64_t moves = 8 * (uint64_t)n;
+    uint64_t moves = 4 * (uint64_t)n;
     for (uint32_t i = 1; i < n; i++) {
         aisim_sample moving = data[i];
         uint32_t at = i;
@@ -134,38 +147,26 @@ static bool settle(aisim_sample *data, uint32_t n)
     return true;
 }
 
-/* Two passes over the upper 22 of the bits in which the values differ leave almost nothing to do:
- * every measured number goes through here. Values that crowd together below that are left to qsort.
- */
+/* A radix sort that stops early: the upper bits of those in which the values differ leave almost
+ * nothing to do, unless many values crowd together. Every measured number goes through here. */
 static void sort_samples(aisim_sample *data, uint32_t n)
 {
     static_assert(sizeof(double) == 8, "doubles of 64 bits");
     uint64_t lowest = UINT64_MAX, highest = 0;
+    uint32_t width = 0;
     for (uint32_t i = 0; i < n; i++) {
         uint64_t bits = order_bits(data[i].value);
         lowest = bits < lowest ? bits : lowest;
         highest = bits > highest ? bits : highest;
     }
-    uint32_t width = 0;
     while (width < 64 && (highest - lowest) >> width > 0) {
         width++;
     }
     if (n >= 64) {
-        uint32_t high = width > DIGIT_BITS ? width - DIGIT_BITS : 0;
-        uint32_t low = high > DIGIT_BITS ? high - DIGIT_BITS : 0;
-        uint32_t(*counts)[DIGITS] = aisim_alloc_zero(2, sizeof *counts);
-        aisim_sample *other = aisim_alloc(n, sizeof *other);
-        for (uint32_t i = 0; i < n; i++) {
-            counts[0][digit_of(data[i].value, lowest, low)]++;
-            counts[1][digit_of(data[i].value, lowest, high)]++;
-        }
-        scatter(data, other, n, lowest, low, counts[0]);
-        scatter(other, data, n, lowest, high, counts[1]);
-        aisim_free(other);
-        aisim_free(counts);
+        sort_digits(data, n, lowest, width, n < 4096 ? 2 : 3);
     }
     if (!settle(data, n)) {
-        qsort(data, n, sizeof *data, by_value);
+        sort_digits(data, n, lowest, width, DIGITS_MAX);
     }
 }
 
