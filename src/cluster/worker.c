@@ -183,6 +183,7 @@ int64_t aisim_worker_glide(aisim_worker *worker, int64_t t_ns, int64_t limit_ns,
         t_ns += duration_ns;
     }
     aisim_glide_end(&glide);
+    worker->glided += glide.passes;
     worker->serial += glide.passes;
     worker->wave_step += glide.passes;
     *passes = glide.passes;

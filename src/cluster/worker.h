@@ -26,6 +26,7 @@ typedef struct aisim_worker {
     aisim_pass_shape priced;         /* a pass that is priced already, but did not begin … */
     int64_t priced_ns;               /* … and its duration, -1 = none */
     int64_t last_pass_ns;            /* duration of the last one */
+    uint64_t glided;                 /* passes that aisim_worker_glide walked through */
     AISIM_ARRAY(uint64_t) chunk_len; /* scratch of models that price each request */
     AISIM_ARRAY(uint64_t) chunk_start;
     AISIM_ARRAY(uint64_t) context;

@@ -41,6 +41,7 @@ static bool at_rest(const aisim_rank *rank, int64_t t_ns)
 {
     return rank->in_flight == 0 && rank->running.len > 0 && rank->pending.len == 0 &&
            rank->held.len == 0 && rank->skipped.len == 0 && rank->connector_tokens == 0 &&
+           (rank->offload.host == NULL || !rank->offload.host->group->shared) &&
            rank->offload.queue.len == 0 && !rank->offload.withdrawn &&
            rank->offload.compute_not_before_ns <= t_ns &&
            rank->told_lost == rank->pool.extents.lost;
@@ -56,12 +57,14 @@ static bool steady(const aisim_rank *rank, const aisim_request *r, uint32_t widt
            (rank->offload.host == NULL || r->stored_blocks >= r->prompt_tokens / b);
 }
 
-/* An unfinished prompt that is computed for the first time, its stores up to date. */
+/* An unfinished prompt that is computed for the first time; what is full is published and stored. */
 static bool plain_prefill(const aisim_rank *rank, const aisim_request *r)
 {
+    uint32_t full = r->computed / rank->pool.block_size;
     return (r->flags & AISIM_REQF_RESUMED) == 0 && r->computed_high <= r->computed &&
            r->outstanding == 0 && r->drafts == 0 &&
-           (rank->offload.host == NULL || r->stored_blocks == r->computed / rank->pool.block_size);
+           (!rank->pool.prefix_caching || r->lease.published == full) &&
+           (rank->offload.host == NULL || r->stored_blocks == full);
 }
 
 static uint32_t slots_of(const aisim_glide *glide, uint32_t tokens)
@@ -332,6 +335,7 @@ static void book_decoder(aisim_glide *glide, aisim_request *r)
     aisim_grant grant = {.watermark = aisim_min_u32(slots, known), .slots = slots};
     aisim_grant_take(pool, &r->lease, &grant);
     aisim_lease_publish(pool, &r->lease, known / pool->block_size, NULL);
+    r->computed += glide->width;
 }
 
 static void show_verification(const aisim_glide *glide, const aisim_glider *d, int64_t end_ns)
@@ -366,17 +370,21 @@ static void advance_decoder(aisim_glide *glide, const aisim_glider *d, int64_t e
     facts->zero_gaps += d->emits - 1;
 }
 
-/* Copies of the prefill, those from before the glide and those of the stream. */
+/* Copies from before the glide, then those of the stream: they stand in one lane. */
 static void land_stores(aisim_glide *glide, int64_t end_ns)
 {
     aisim_rank *rank = glide->rank;
     aisim_streamed store;
-    aisim_host_stream_submit(&glide->stream, end_ns);
-    if (aisim_host_next(rank->offload.host) <= end_ns) {
-        aisim_host_stream_before_landing(&glide->stream);
+    if (glide->stores) {
+        aisim_host_stream_submit(&glide->stream, end_ns);
+    }
+    if (rank->offload.host->outstanding > 0 && aisim_host_next(rank->offload.host) <= end_ns) {
+        if (glide->stores) {
+            aisim_host_stream_before_landing(&glide->stream);
+        }
         aisim_offload_transfers(rank, end_ns);
     }
-    while (aisim_host_stream_done(&glide->stream, end_ns, &store)) {
+    while (glide->stores && aisim_host_stream_done(&glide->stream, end_ns, &store)) {
         aisim_offload_tell_streamed(rank, glide->prefill, &store, end_ns);
     }
 }
@@ -427,7 +435,7 @@ void aisim_glide_commit(aisim_glide *glide, int64_t begin_ns, int64_t end_ns)
         event.u.pass = &facts;
         aisim_emit(&rank->engine->observers, &event);
     }
-    if (glide->stores) {
+    if (rank->offload.host != NULL) {
         land_stores(glide, end_ns);
     }
 }
