@@ -175,8 +175,7 @@ static bool run(uint64_t seed, bool passive, lines *out, uint64_t *glided, aisim
     observers->n++;
     aisim_observers_update(observers);
     submit(sim, &rng, 30);
-    aisim_run_options options = {.until_ns = among(&rng, 3) == 0 ? aisim_ns_from_s(2)
-                                                                 : AISIM_NEVER};
+    aisim_run_options options = {.until_ns = aisim_ns_from_s(among(&rng, 3) == 0 ? 2 : 20)};
     *status = aisim_sim_run(sim, &options, &err);
     for (uint32_t i = 0; i < sim->ranks.len; i++) {
         if (*status == AISIM_OK && sim->ranks.data[i]->in_flight == 0) {
