@@ -135,6 +135,19 @@ uint32_t aisim_offload_head(const aisim_rank *rank)
     return AISIM_NONE;
 }
 
+uint32_t aisim_offload_loaded_behind(const aisim_rank *rank, uint32_t slot)
+{
+    bool behind = slot == AISIM_NONE;
+    for (uint32_t i = 0; rank->offload.ready > 0 && i < rank->offload.queue.len; i++) {
+        const aisim_connector_entry *e = &rank->offload.queue.data[i];
+        if (behind && e->stage == AISIM_CONNECTOR_LOADED) {
+            return e->slot;
+        }
+        behind = behind || e->slot == slot;
+    }
+    return AISIM_NONE;
+}
+
 /* §7.5: all sleepers of the rank. */
 static void wake_all(aisim_rank *rank)
 {

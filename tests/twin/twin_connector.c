@@ -66,6 +66,20 @@ uint32_t twin_connector_head(const twin *t)
     return TWIN_NONE;
 }
 
+/* §7.5, beyond the text: the first behind that request (TWIN_NONE = of all) whose load is done. */
+uint32_t twin_connector_loaded_behind(const twin *t, uint32_t serial)
+{
+    bool behind = serial == TWIN_NONE;
+    for (uint32_t i = 0; t->host != NULL && i < t->host->waiters.len; i++) {
+        const twin_waiter *w = &t->host->waiters.data[i];
+        if (behind && w->stage == TWIN_LOADED) {
+            return w->serial;
+        }
+        behind = behind || w->serial == serial;
+    }
+    return TWIN_NONE;
+}
+
 /* The place in the queue is that of the first deferral. */
 static twin_waiter *enter(twin *t, twin_request *r, twin_stage stage)
 {

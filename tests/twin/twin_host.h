@@ -83,6 +83,7 @@ void twin_link_cancel(twin *t, const twin_job *job);
 
 /* twin_connector.c */
 uint32_t twin_connector_head(const twin *t);
+uint32_t twin_connector_loaded_behind(const twin *t, uint32_t serial);
 uint32_t twin_connector_ready(const twin *t);
 twin_waiter *twin_waiter_of(const twin *t, uint32_t serial);
 /** 0 = go on with the hit, 1 = next head, 2 = stop */

@@ -146,6 +146,7 @@ static void submit(aisim_sim *sim, aisim_rng *rng, uint32_t n)
     }
 }
 
+/* A run that waits for ever may only do so where nothing is ever rejected (R1). */
 static bool run(uint64_t seed, bool passive, lines *out, uint64_t *glided, aisim_status *status)
 {
     aisim_error err = {0};
@@ -177,6 +178,11 @@ static bool run(uint64_t seed, bool passive, lines *out, uint64_t *glided, aisim
     submit(sim, &rng, 30);
     aisim_run_options options = {.until_ns = aisim_ns_from_s(among(&rng, 3) == 0 ? 2 : 20)};
     *status = aisim_sim_run(sim, &options, &err);
+    bool waits = config.rank.scheduler.never_fits == AISIM_NEVER_FITS_WAIT;
+    if (*status != AISIM_OK && !waits) {
+        CHECK(false);
+        printf("seed %" PRIu64 ": %s\n", seed, err.text);
+    }
     for (uint32_t i = 0; i < sim->ranks.len; i++) {
         if (*status == AISIM_OK && sim->ranks.data[i]->in_flight == 0) {
             aisim_rank_verify(sim->ranks.data[i]);
