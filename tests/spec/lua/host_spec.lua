@@ -60,3 +60,29 @@ describe("device blocks", function()
     end)
   end
 end)
+
+describe("a request view", function()
+  it("tells which part of the reuse came from the host", function()
+    local sim = aisim.new { seed = 1 }
+    sim:pool {
+      engine = {
+        model = "llama-3.1-8b", timing = { type = "fixed", prefill_ms = 3, decode_ms = 1 },
+        scheduler = { max_batched_tokens = 64, max_sequences = 8 },
+        kv_cache = {
+          block_size = 4, bytes_per_token = 1e6, capacity = { type = "fixed", blocks = 16 },
+          host_offload = { scope = "dp_rank_local", num_host_blocks = 60 },
+        },
+      },
+    }
+    local seen = {}
+    sim:on("request.first_token", function(_, id, _, _, req)
+      seen[id] = { req.reused_tokens, req.host_reused_tokens }
+    end)
+    for i, name in ipairs { "a", "b", "a" } do -- b pushes 7 of the 8 blocks of a out of the device
+      sim:submit { at_ms = 100 * i, content = { { name, i == 2 and 57 or 33 } }, output_tokens = 1 }
+    end
+    sim:run()
+    assert.are.same({ 0, 0 }, seen[1])
+    assert.are.same({ 32, 28 }, seen[3])
+  end)
+end)
