@@ -179,7 +179,7 @@ static void complete_record(aisim_recorder *recorder, const aisim_request *reque
     bool moved = (request->flags & AISIM_REQF_MOVED) != 0;
     record->decode_worker = worker_number(recorder, request->rank);
     record->prefill_worker =
-        moved ? worker_number(recorder, request->prefill_rank) : record->decode_worker;
+        moved ? (double)NAN : record->decode_worker; /* nobody moves requests yet */
     if (recorder->config.annotate != NULL) {
         recorder->config.annotate(recorder->config.annotate_context, request, record);
     }

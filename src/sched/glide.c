@@ -450,7 +450,6 @@ static void still_moving(void *context, uint32_t job, aisim_streamed store)
     uint32_t owner = glide->prefill->lease.owner;
     aisim_extents_copy_begin(extents, glide->stream.run, store.first, store.end, owner, job, false);
     aisim_extents_copy_ends(extents, job, store.done_ns);
-    glide->prefill->store_job = job;
 }
 
 static void end_prefill(aisim_glide *glide)

@@ -235,8 +235,7 @@ aisim_offload_step aisim_offload_examine(aisim_rank *rank, uint32_t slot, aisim_
     aisim_host_query query = {.run = r->lease.run,
                               .prompt_blocks = r->prompt_tokens / rank->pool.block_size,
                               .device_blocks = hit->whole,
-                              .request_id = r->id,
-                              .latest_store = r->store_job};
+                              .request_id = r->id};
     uint32_t blocks;
     aisim_host_outcome outcome = aisim_host_lookup(tier(rank), &query, &blocks);
     if (outcome == AISIM_HOST_MISS) {
@@ -273,7 +272,6 @@ static void store(aisim_rank *rank, uint32_t slot)
             aisim_extents_copy_begin(&rank->pool.extents, s.run, s.first, s.first + s.count,
                                      r->lease.owner, job, shared(rank));
         }
-        r->store_job = job;
         evicted = tier(rank)->group->pool.evicted_blocks - evicted;
         if (evicted > 0 && aisim_wanted(&rank->engine->observers, AISIM_EV_HOST_EVICT)) {
             aisim_offload_tell_evicted(rank, job, evicted);
