@@ -46,7 +46,7 @@ static uint32_t state_blocks(const twin *t, uint32_t recurrent)
     const aisim_recurrent *s = &t->rank.recurrents.slots.data[recurrent];
     const aisim_extent *extents = t->rank.pool.extents.slots.data;
     uint32_t n = t->rank.config.kv.state_blocks;
-    n += s->previous.extent != AISIM_NONE ? extents[s->previous.extent].count : 0;
+    n += s->left + (s->previous.extent != AISIM_NONE ? extents[s->previous.extent].count : 0);
     for (uint32_t i = 0; i < s->n_held; i++) {
         n += extents[s->held[i]].count;
     }
