@@ -14,7 +14,7 @@ function S.setup(sim, p)
   sim:pool {
     engine = {
       model = "llama-3.1-8b", scheduler = { max_sequences = 256, max_batched_tokens = 8192 },
-      kv_cache = { block_size = 16, capacity = { type = "fixed", blocks = 1000000 } },
+      kv_cache = { capacity = { type = "fixed", blocks = 1000000 } },
     },
   }
   for _ = 1, p.requests do sim:submit { prompt_tokens = 1000, output_tokens = p.output_tokens } end
