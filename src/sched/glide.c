@@ -47,11 +47,11 @@ static bool at_rest(const aisim_rank *rank, int64_t t_ns)
            rank->told_lost == rank->pool.extents.lost;
 }
 
-/* A request that has had its first tokens and decodes in every pass. */
+/* A request that has had its first token and decodes in every pass. */
 static bool steady(const aisim_rank *rank, const aisim_request *r, uint32_t width)
 {
     uint32_t b = rank->pool.block_size;
-    return r->generated >= 2 && r->computed + 1 == aisim_known(r) && r->outstanding == 0 &&
+    return r->generated >= 1 && r->computed + 1 == aisim_known(r) && r->outstanding == 0 &&
            (r->flags & AISIM_REQF_RESUMED) == 0 && r->drafts == width - 1 &&
            r->last_token_ns == rank->last_delivery_ns &&
            (rank->offload.host == NULL || r->stored_blocks >= r->prompt_tokens / b);
@@ -363,6 +363,9 @@ static void advance_decoder(aisim_glide *glide, const aisim_glider *d, int64_t e
         r->verifications++;
     }
     show_verification(glide, d, end_ns);
+    if (r->generated < 2 && r->generated + d->emits >= 2) {
+        r->second_token_ns = end_ns;
+    }
     r->generated += d->emits;
     r->computed = aisim_known(r) - 1;
     r->last_token_ns = end_ns;

@@ -62,6 +62,7 @@ static void observe(void *context, const aisim_event *event)
         l.values[2] = (uint64_t)r->preemptions << 32 | r->recomputed;
         l.values[3] = (uint64_t)r->first_reused << 32 | r->host_reused;
         l.values[4] = (uint64_t)r->last_token_ns;
+        l.values[5] = (uint64_t)r->second_token_ns;
         break;
     case AISIM_EV_RANK_TOTALS:
         l.values[0] = event->u.totals->allocated_blocks << 32 | event->u.totals->published_blocks;
