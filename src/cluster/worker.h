@@ -44,8 +44,8 @@ bool aisim_worker_ready(const aisim_worker *worker);
 bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
                         int64_t *end_ns);
 
-/** Passes of the only rank from t on in which nothing is decided (sched/glide.h), as far as they end
- *  before limit_ns, at most `most` of them.
+/** Passes of the only rank from t on in which nothing is decided (sched/glide.h), as far as they
+ * end before limit_ns, at most `most` of them.
  *  @param passes  receives their number. @return the end of the last one, t_ns without any */
 int64_t aisim_worker_glide(aisim_worker *worker, int64_t t_ns, int64_t limit_ns, uint32_t most,
                            uint32_t *passes);

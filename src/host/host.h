@@ -113,8 +113,8 @@ aisim_host *aisim_host_join(aisim_host_group *group, const aisim_host_config *co
  *  Moving stores still land in a shared pool; a private pool is emptied with them. */
 void aisim_host_leave(aisim_host *host, int64_t t_ns);
 
-/** Blocks [first, end) of the path that ends in `run` as stretches, root first; valid until the next
- *  call with this group. O(runs touched and those behind) */
+/** Blocks [first, end) of the path that ends in `run` as stretches, root first; valid until the
+ * next call with this group. O(runs touched and those behind) */
 const aisim_host_stretches *aisim_host_path(aisim_host_group *group, uint32_t run, uint32_t first,
                                             uint32_t end);
 

@@ -316,25 +316,18 @@ uint32_t aisim_host_pool_deepest(const aisim_host_pool *pool, uint32_t run)
     return last == AISIM_NONE ? 0 : end_of(at(pool, last));
 }
 
-static bool among(const uint32_t *runs, uint32_t n, uint32_t run)
-{
-    for (uint32_t k = 0; k < n; k++) {
-        if (runs[k] == run) {
-            return true;
-        }
-    }
-    return false;
-}
-
 uint64_t aisim_host_pool_victims(const aisim_host_pool *pool, const uint32_t *runs, uint32_t n,
                                  uint64_t most)
 {
     uint64_t found = 0;
     for (uint32_t i = pool->lru_first; i != AISIM_NONE && found < most; i = at(pool, i)->lru_next) {
-        if (among(runs, n, at(pool, i)->run)) {
-            break;
+        const aisim_host_extent *e = at(pool, i);
+        for (uint32_t k = 0; k < n; k++) {
+            if (runs[k] == e->run) {
+                return found;
+            }
         }
-        found += at(pool, i)->pins == 0 ? at(pool, i)->count : 0;
+        found += e->pins == 0 ? e->count : 0;
     }
     return found < most ? found : most;
 }

@@ -18,7 +18,7 @@ typedef struct aisim_gauge {
     int64_t since_ns;
     bool set; /**< there is a value */
     /* shares of a small whole are counted by their part and join `held` when it is asked for */
-    uint64_t *parts; /**< nanoseconds for each part 0 .. whole; NULL = none */
+    uint64_t *parts;                   /**< nanoseconds for each part 0 .. whole; NULL = none */
     uint32_t whole, part, least, most; /**< the parts counted so far lie in [least, most] */
 } aisim_gauge;
 

@@ -21,10 +21,10 @@ typedef struct aisim_level { /* blocks of a rank from t on */
 } aisim_level;
 
 typedef struct aisim_level_gauges {
-    uint64_t used, cached, total; /**< at the end of what was folded */
+    uint64_t used, cached, total;                /**< at the end of what was folded */
     uint64_t last_used, last_cached, last_total; /**< at the end of the log */
-    aisim_gauge usage;            /**< used / total */
-    aisim_gauge share;            /**< cached / total: reusable, not in use */
+    aisim_gauge usage;                           /**< used / total */
+    aisim_gauge share;                           /**< cached / total: reusable, not in use */
 } aisim_level_gauges;
 
 typedef struct aisim_levels {
@@ -39,7 +39,7 @@ void aisim_levels_free(aisim_levels *levels);
 
 /** From t on the rank has these blocks. O(1). @return whether that is a change, now in the log. */
 bool aisim_levels_set(aisim_levels *levels, int64_t t_ns, uint32_t rank, uint64_t used,
-                          uint64_t cached, uint64_t total);
+                      uint64_t cached, uint64_t total);
 
 /** Nothing before t belongs to the interval: applies what waits without counting time. */
 void aisim_levels_forget(aisim_levels *levels);

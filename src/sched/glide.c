@@ -57,7 +57,8 @@ static bool steady(const aisim_rank *rank, const aisim_request *r, uint32_t widt
            (rank->offload.host == NULL || r->stored_blocks >= r->prompt_tokens / b);
 }
 
-/* An unfinished prompt that is computed for the first time; what is full is published and stored. */
+/* An unfinished prompt that is computed for the first time; what is full is published and stored.
+ */
 static bool plain_prefill(const aisim_rank *rank, const aisim_request *r)
 {
     uint32_t full = r->computed / rank->pool.block_size;
@@ -84,8 +85,7 @@ static void add_decoder(aisim_glide *glide, aisim_request *r)
 {
     const aisim_speculation_config *s = &config_of(glide)->speculation;
     glide->decoders[glide->n++] = (aisim_glider){
-        .request = r,
-        .draws = aisim_draw_key(s->seed, glide->rank->rank_in_worker, r->ordinal)};
+        .request = r, .draws = aisim_draw_key(s->seed, glide->rank->rank_in_worker, r->ordinal)};
 }
 
 /* Sorts the running requests into decoders, the prefill, and those that get nothing behind it.
@@ -227,9 +227,8 @@ bool aisim_glide_begin(aisim_glide *glide, aisim_rank *rank, int64_t t_ns)
     glide->free = rank->pool.free;
     glide->inactive = rank->pool.extents.inactive;
     uint64_t most = most_blocks(glide);
-    glide->clean = most > glide->free
-                       ? aisim_extents_clean(&rank->pool.extents, most - glide->free)
-                       : 0;
+    glide->clean =
+        most > glide->free ? aisim_extents_clean(&rank->pool.extents, most - glide->free) : 0;
     if (glide->prefill != NULL && !open_prefill(glide)) {
         return false;
     }

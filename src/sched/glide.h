@@ -22,8 +22,8 @@ enum { AISIM_GLIDERS = 16 }; /* beyond, cruising is the better way (sched/cruise
 
 typedef struct aisim_glider {
     aisim_request *request;
-    uint64_t draws;  /* key of them (mtp.md §2) */
-    uint32_t emits;  /* tokens of the pass that is planned */
+    uint64_t draws; /* key of them (mtp.md §2) */
+    uint32_t emits; /* tokens of the pass that is planned */
 } aisim_glider;
 
 typedef struct aisim_glide {

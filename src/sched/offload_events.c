@@ -46,8 +46,8 @@ void aisim_offload_tell_streamed(const aisim_rank *rank, const aisim_request *r,
     event.u.transfer.src = event.u.transfer.dst = rank->worker;
     event.u.transfer.request_id = r->id;
     event.u.transfer.blocks = store->end - store->first;
-    event.u.transfer.bytes = (uint64_t)((double)event.u.transfer.blocks *
-                                        rank->offload.host->group->block_bytes);
+    event.u.transfer.bytes =
+        (uint64_t)((double)event.u.transfer.blocks * rank->offload.host->group->block_bytes);
     event.u.transfer.begin_ns = store->begin_ns;
     event.u.transfer.end_ns = store->done_ns;
     aisim_emit(&rank->engine->observers, &event);

@@ -33,8 +33,8 @@ typedef struct aisim_recurrents {
 /** What the rules need to know; one per rank. */
 typedef struct aisim_recurrent_rules {
     aisim_kv_config kv;
-    bool drop;     /* a drafter loses the last matched block */
-    bool rotating; /* aligned mode with caching on */
+    bool drop;               /* a drafter loses the last matched block */
+    bool rotating;           /* aligned mode with caching on */
     bool output_checkpoints; /* decoding publishes checkpoints too: latest mode, R11 chunk_end */
 } aisim_recurrent_rules;
 

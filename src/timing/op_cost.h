@@ -33,8 +33,8 @@ double aisim_op_elementwise_ms(const aisim_hardware *hardware, double bytes);
  *  experts are those of this rank. Never NaN; > 0; hot, allocates nothing. */
 typedef struct aisim_op_source aisim_op_source;
 
-/** A stretch of full lengths f in which the square root of a prefill's attention is a straight line:
- *  low < f < high. */
+/** A stretch of full lengths f in which the square root of a prefill's attention is a straight
+ * line: low < f < high. */
 typedef struct aisim_price_cell {
     uint64_t batch; /**< 0 = empty */
     uint64_t low, high;

@@ -159,8 +159,8 @@ aisim_status aisim_timing_op_level(const aisim_model *model, const aisim_hardwar
     self->hardware = *hardware;
     self->options = *options;
     self->base.wants_items = options->per_request;
-    self->pricing = (aisim_op_pricing){
-        .hardware = &self->hardware, .source = source, .fixes = options->fixes};
+    self->pricing =
+        (aisim_op_pricing){.hardware = &self->hardware, .source = source, .fixes = options->fixes};
     for (int i = 0; i < AISIM_MEMO_COUNT; i++) {
         self->memo[i] = aisim_alloc_zero(AISIM_MEMO_SLOTS, sizeof(aisim_memo_slot));
     }

@@ -203,7 +203,7 @@ static void table_source_free(aisim_op_source *source)
 }
 
 static const aisim_op_source_class table_class = {"tables", table_price, table_cell,
-                                                 table_source_free};
+                                                  table_source_free};
 
 aisim_op_source *aisim_op_source_tables(aisim_table *table, const aisim_hardware *hardware)
 {

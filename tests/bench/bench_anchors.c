@@ -1,11 +1,12 @@
 /* bench_anchors.c - the speed anchors and scaling checks of spec/anchor-workloads.md as one table.
  *
- *     build/tests/aisim_bench_anchors [RUNS [PROGRAM]]      in the source folder; 3 runs, build/aisim
+ *     build/tests/aisim_bench_anchors [RUNS [PROGRAM]]      in the source folder; 3 runs,
+ * build/aisim
  *
- * Each row runs the program RUNS times in a process of its own and shows the run with the least wall
- * time: of the simulation alone (wall), CPU time and peak memory of the whole process, start-up
- * included. A case "x / y" stands for a scaling check: its rows compute alike and must not differ by
- * more than 20 %. Nothing is asserted; read it on a quiet machine. */
+ * Each row runs the program RUNS times in a process of its own and shows the run with the least
+ * wall time: of the simulation alone (wall), CPU time and peak memory of the whole process,
+ * start-up included. A case "x / y" stands for a scaling check: its rows compute alike and must not
+ * differ by more than 20 %. Nothing is asserted; read it on a quiet machine. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

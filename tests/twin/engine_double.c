@@ -160,9 +160,10 @@ twin *twin_new(const aisim_rank_config *config, uint32_t rank)
     t->engine.observers.n = 1;
     t->engine.observers.list[0] =
         (aisim_observer){.mask = (t->derive ? 0 : AISIM_EV_BIT(AISIM_EV_TOKENS)) |
-                             AISIM_EV_BIT(AISIM_EV_FINISH) | AISIM_EV_BIT(AISIM_EV_REJECT) |
-                             AISIM_EV_BIT(AISIM_EV_VERIFY) | AISIM_EV_BIT(AISIM_EV_KV_STORE),
-                         .context = t, .fn = on_event};
+                                 AISIM_EV_BIT(AISIM_EV_FINISH) | AISIM_EV_BIT(AISIM_EV_REJECT) |
+                                 AISIM_EV_BIT(AISIM_EV_VERIFY) | AISIM_EV_BIT(AISIM_EV_KV_STORE),
+                         .context = t,
+                         .fn = on_event};
     aisim_observers_update(&t->engine.observers);
     aisim_rank_init(&t->rank, &t->engine, 0, config);
     aisim_rank_set_index_in_worker(&t->rank, rank);

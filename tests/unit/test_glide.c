@@ -29,15 +29,15 @@ static void observe(void *context, const aisim_event *event)
     const aisim_pass_facts *p = event->u.pass;
     switch (event->type) {
     case AISIM_EV_PASS_END: {
-        uint64_t values[8] = {
-            p->pass,
-            (uint64_t)p->begin_ns,
-            p->prefill_tokens << 32 | p->decode_tokens,
-            p->context_tokens << 32 | p->prefix_tokens,
-            (uint64_t)p->emitted << 32 | p->scheduled << 16 | p->n_prefill << 8 | p->n_decode,
-            (uint64_t)p->evicted << 32 | p->running << 16 | p->waiting,
-            p->active_blocks << 32 | p->inactive_blocks,
-            (uint64_t)p->gap_ns << 16 | p->gap_count << 8 | p->zero_gaps};
+        uint64_t values[8] = {p->pass,
+                              (uint64_t)p->begin_ns,
+                              p->prefill_tokens << 32 | p->decode_tokens,
+                              p->context_tokens << 32 | p->prefix_tokens,
+                              (uint64_t)p->emitted << 32 | p->scheduled << 16 | p->n_prefill << 8 |
+                                  p->n_decode,
+                              (uint64_t)p->evicted << 32 | p->running << 16 | p->waiting,
+                              p->active_blocks << 32 | p->inactive_blocks,
+                              (uint64_t)p->gap_ns << 16 | p->gap_count << 8 | p->zero_gaps};
         memcpy(l.values, values, sizeof values);
         break;
     }
@@ -165,11 +165,11 @@ static bool run(uint64_t seed, bool passive, lines *out, uint64_t *glided, aisim
         return false;
     }
     aisim_observers *observers = aisim_sim_observers(sim);
-    observers->list[observers->n] = (aisim_observer){.context = out, .fn = observe,
-                                                     .passive = passive};
+    observers->list[observers->n] =
+        (aisim_observer){.context = out, .fn = observe, .passive = passive};
     static const aisim_event_type types[] = {
-        AISIM_EV_PASS_END, AISIM_EV_KV_LEVEL,    AISIM_EV_VERIFY, AISIM_EV_TRANSFER_END,
-        AISIM_EV_FINISH,   AISIM_EV_REJECT,      AISIM_EV_ADMIT,  AISIM_EV_PREEMPT,
+        AISIM_EV_PASS_END, AISIM_EV_KV_LEVEL,    AISIM_EV_VERIFY,     AISIM_EV_TRANSFER_END,
+        AISIM_EV_FINISH,   AISIM_EV_REJECT,      AISIM_EV_ADMIT,      AISIM_EV_PREEMPT,
         AISIM_EV_GAP,      AISIM_EV_FIRST_TOKEN, AISIM_EV_RANK_TOTALS};
     for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
         observers->list[observers->n].mask |= AISIM_EV_BIT(types[i]);
@@ -200,8 +200,8 @@ static bool run(uint64_t seed, bool passive, lines *out, uint64_t *glided, aisim
 static void show(const char *name, const lines *l, uint32_t from)
 {
     for (uint32_t i = from; i < l->len && i < from + LINES_SHOWN; i++) {
-        printf("  %s %u: t=%.6f type %u request %u:", name, i,
-               aisim_ms_from_ns(l->data[i].t_ns), l->data[i].type, l->data[i].request);
+        printf("  %s %u: t=%.6f type %u request %u:", name, i, aisim_ms_from_ns(l->data[i].t_ns),
+               l->data[i].type, l->data[i].request);
         for (uint32_t k = 0; k < 8; k++) {
             printf(" %" PRIx64, l->data[i].values[k]);
         }
