@@ -21,6 +21,9 @@ void aisim_l_push_new_stream(lua_State *L, uint64_t seed, const char *name);
 /** Draws from the distribution (or plain number) at `dist` with the stream at `rng`. Finite. */
 double aisim_l_draw(lua_State *L, int dist, int rng);
 
+/** Every draw gives the same and leaves its stream as it is: a plain number, a constant. */
+bool aisim_l_dist_is_constant(lua_State *L, int dist);
+
 /** Draws a count: rounded to the nearest whole number, at least `least`, at most 2^31 - 1; raises
  *  for draws below 0. */
 uint32_t aisim_l_draw_count(lua_State *L, int dist, int rng, uint32_t least, const char *what);

@@ -26,6 +26,8 @@ typedef struct l_source {
     char *prefix;
     uint32_t prefix_tokens;
     int32_t priority;
+    bool constant;   /* every unit is alike … */
+    aisim_unit unit; /* … and this is it, once one has been drawn */
 } l_source;
 
 static void source_free(void *context)
@@ -136,6 +138,10 @@ static int step_unit(lua_State *L)
 static bool next_unit(void *context, aisim_unit *unit, aisim_error *err)
 {
     l_source *source = context;
+    if (source->constant && source->unit.prompt_tokens > 0) {
+        *unit = source->unit;
+        return true;
+    }
     if (!step(source, step_unit, 3, err)) {
         return false;
     }
@@ -150,6 +156,7 @@ static bool next_unit(void *context, aisim_unit *unit, aisim_error *err)
         unit->prefix_tokens = source->prefix_tokens;
         unit->prompt_tokens += source->prefix_tokens;
     }
+    source->unit = *unit;
     return true;
 }
 
@@ -196,6 +203,11 @@ static l_source *new_source(lua_State *L, aisim_l_sim *s, int table, const char 
     source->output_stream = anchor_stream(L, s, name, "output");
     source->group = anchor_field(L, s, table, "prefix_group");
     source->group_stream = anchor_stream(L, s, name, "prefix");
+    lua_getfield(L, table, "prompt");
+    lua_getfield(L, table, "output");
+    source->constant = aisim_l_dist_is_constant(L, -1) && aisim_l_dist_is_constant(L, -2) &&
+                       source->group == LUA_NOREF;
+    lua_pop(L, 2);
     source->prefix_tokens = (uint32_t)number_field(L, table, "prefix_tokens", 0);
     source->priority = (int32_t)number_field(L, table, "priority", 0);
     lua_getfield(L, table, "prefix_name");
