@@ -33,7 +33,8 @@ static double whole_prompt(const aisim_op_pricing *pricing, const aisim_op *op,
     if (op->curve == 0 || pricing->cells == NULL || source->class->cell == NULL) {
         return source->class->price(source, op, whole, provenance);
     }
-    aisim_price_cell *cell = &pricing->cells[op->curve][whole->batch % AISIM_PRICE_CELLS];
+    uint64_t place = whole->seq / 4096 + 16 * (whole->batch - 1); /* most cells are wider */
+    aisim_price_cell *cell = &pricing->cells[op->curve][place % AISIM_PRICE_CELLS];
     if (cell->batch != whole->batch || whole->seq <= cell->low || whole->seq >= cell->high) {
         cell->batch = 0;
         if (!source->class->cell(source, op, whole, cell)) {

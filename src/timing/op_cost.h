@@ -78,7 +78,7 @@ aisim_op_source *aisim_op_source_roofline(const aisim_hardware *hardware, double
 /** Latency of one launch from the default efficiency curve of its family (§7). */
 double aisim_op_default_ms(const aisim_op *op, aisim_roof roof);
 
-enum { AISIM_PRICE_CELLS = 16 };
+enum { AISIM_PRICE_CELLS = 64 };
 
 /** All that pricing an operation needs. */
 typedef struct aisim_op_pricing {
@@ -87,7 +87,7 @@ typedef struct aisim_op_pricing {
     aisim_timing_fixes fixes;
     struct aisim_decode_curve *
         *curves; /**< by aisim_op.curve; entry 0 unused. NULL: price directly */
-    aisim_price_cell (*cells)[AISIM_PRICE_CELLS]; /**< the same for prefill, each by batch */
+    aisim_price_cell (*cells)[AISIM_PRICE_CELLS]; /**< the same for prefill */
 } aisim_op_pricing;
 
 /** What attention costs beside the table row (§3.3 E), ms of one launch with so many tokens. */
