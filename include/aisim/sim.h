@@ -151,6 +151,9 @@ void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim
 /** First global rank of a pool, and how many it has. */
 void aisim_sim_pool_ranks(const aisim_sim *sim, uint32_t pool, uint32_t *first, uint32_t *n);
 
+/** Requests that have arrived and wait for their router to place them, over all pools. */
+uint64_t aisim_sim_router_queue(const aisim_sim *sim);
+
 /** Sets the policy of a pool; default is round_robin over targets. */
 void aisim_sim_router(aisim_sim *sim, uint32_t pool, const aisim_router *router);
 

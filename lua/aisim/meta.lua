@@ -1,6 +1,7 @@
 ---@meta aisim
 -- Types of the scenario API for editors (LuaLS). Nothing here runs. A test compares the names with what
--- is registered, so this file cannot drift. Times are ms of virtual time, numbers count from 1.
+-- is registered, so this file cannot drift; results and experiments are in meta_results.lua. Times are ms
+-- of virtual time, numbers count from 1.
 -- luacheck: ignore (declarations without bodies: every argument is unused, lines are types)
 error("aisim.meta is read by editors, not by programs")
 
@@ -172,7 +173,9 @@ function Sim:derive(options) end
 function Sim:slo(options) end
 ---@param options { percentile_rule?: "linear"|"nearest"|"sketch", duration?: "measurement"|"observation"|"window", from_ms?: aisim.Ms, to_ms?: aisim.Ms, strict_slo?: boolean, percentiles?: number[] }
 function Sim:measure(options) end
----@param options? { until_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean }
+--- requests: true keeps all (100,000 otherwise), false none, a path streams them into files, some 50 bytes each
+--- in memory.
+---@param options? { until_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean|string|{ path: string, preparation?: string }, series_ms?: aisim.Ms, timeline?: string|{ path: string, from_ms?: aisim.Ms, until_ms?: aisim.Ms, every_pass?: integer, max_events?: integer } }
 ---@return aisim.Run
 function Sim:run(options) end
 ---@param reason? string
@@ -520,6 +523,23 @@ function TimingModel:pass(n_prefill, new_tokens, past_tokens, n_decode, context_
 ---@return string
 function TimingModel:describe() end
 
+--- Last argument of pass: columns that are made when they are read, valid during the call.
+---@class aisim.TimingBatch
+---@field max_context integer    longest attended length, chunks with their past included
+---@field chunk_start integer[]  past tokens of each prefill item
+---@field chunk_len integer[]    its new tokens
+---@field context integer[]      attended length of each decode item
+
+--- timing of an engine as functions; milliseconds > 0. A pass with `batch` as sixth parameter makes the
+--- engine collect the items of every pass and is not memoised.
+---@class aisim.TimingFunctions
+---@field name? string
+---@field pure? boolean    depends on its arguments alone: results are memoised
+---@field pass? fun(n_prefill: integer, new_tokens: integer, past_tokens: integer, n_decode: integer, context_tokens: integer, batch: aisim.TimingBatch): number
+---@field prefill? fun(n_prefill: integer, new_tokens: integer, past_tokens: integer): number   with decode, instead of pass: the two are summed
+---@field decode? fun(n_decode: integer, context_tokens: integer): number
+---@field describe? fun(): string   one line for the manifest
+
 -- Measuring ----------------------------------------------------------------------------------------
 
 ---@class aisim.MetricOptions
@@ -538,61 +558,3 @@ function TimingModel:describe() end
 ---@field add fun(self: aisim.Metric, x: number, label?: string)   Counter: adds x. Hist: one more value.
 ---@field set fun(self: aisim.Metric, x: number, label?: string)   Gauge: holds x from now on.
 ---@field p fun(self: aisim.Metric, q: number): number   q: 0 to 100
-
----@class aisim.Distribution
----@field n integer
----@field count integer
----@field mean number
----@field min number
----@field max number
----@field median number
----@field std number
----@field p50 number
----@field p75 number
----@field p90 number
----@field p95 number
----@field p99 number
----@field by table<string, aisim.Distribution>
-local Distribution = {}
----@param q number
----@return number?
-function Distribution:p(q) end
-
----@class aisim.Run
----@field metrics table<string, number>   flat: "ttft_ms.p99", "total_output_tokens"; undefined ones absent
----@field status "completed"|"stopped"|"interrupted"
----@field reason string?
----@field requests fun(): fun(): table?   for r in run.requests() do … end; #run.requests, run.requests[i]
----@field series table<string, { t: number[], v: number[] }>
----@field params table
----@field manifest table
----@field agentx table                    accounting of the replay
----@field stats { events: integer, passes: integer, requests_created: integer, requests_live: integer }
----@field custom { name: string, value: number, unit: string }[]
----@field pools string[]
----@field timing string
----@field notes string[]
----@field sim aisim.Sim
----@field ttft_ms aisim.Distribution
----@field ttst_ms aisim.Distribution
----@field itl_ms aisim.Distribution
----@field e2e_ms aisim.Distribution
----@field queue_ms aisim.Distribution
----@field [string] aisim.Distribution
-local Run = {}
----@return string
-function Run:summary() end
---- Writes the report, or returns it as one line without a path.
----@param path? string
----@return string?
-function Run:json(path) end
----@param path string
-function Run:jsonl(path) end
----@param path? string
----@return string?
-function Run:csv(path) end
---- Known, not modelled.
-function Run:html(path) end
----@param name string
----@return boolean
-function Run:is_metric(name) end

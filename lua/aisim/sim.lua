@@ -186,8 +186,39 @@ end
 local RUN <const> = {
   until_ms = { "ms", min = 0 },
   progress = { "function" },
-  requests = { "boolean" },
+  requests = { "any" },
+  series_ms = { "ms", above = 0 },
+  timeline = { "any" },
 }
+
+local REQUESTS <const> = { path = { "text", required = true }, preparation = { "text" } }
+
+local TIMELINE <const> = {
+  path = { "text", required = true },
+  from_ms = { "ms", min = 0 },
+  until_ms = { "ms", min = 0 },
+  every_pass = { "integer", min = 1, max = 4294967295 },
+  max_events = { "integer", min = 1, max = 4294967295 },
+}
+
+--- What is written or sampled while the run goes on.
+local function ask_for_files(sim, options)
+  local requests = options.requests
+  if type(requests) == "string" then requests = { path = requests } end
+  if type(requests) == "table" then
+    requests = check.options("sim:run.requests", requests, REQUESTS)
+    local target = require("aisim.file").target
+    sim:log_(target(requests.path), requests.preparation and target(requests.preparation))
+  elseif requests ~= nil then
+    sim:keep_requests_(check.value("sim:run.requests", requests, { "boolean" }) and math.maxinteger or 0)
+  end
+  if options.series_ms then sim:sample_(options.series_ms) end
+  local timeline = options.timeline
+  if timeline == nil then return end
+  if type(timeline) == "string" then timeline = { path = timeline } end
+  timeline = check.options("sim:run.timeline", timeline, TIMELINE)
+  sim:timeline_(require("aisim.file").target(timeline.path), timeline)
+end
 
 --- Runs to the end, a limit or a stop.
 function M:run(options)
@@ -199,7 +230,7 @@ function M:run(options)
       error(("%s: %s"):format(override.flag or override.key, what), 0)
     end
   end
-  if options.requests ~= nil then self:keep_requests_(options.requests and math.maxinteger or 0) end
+  ask_for_files(self, options)
   local state, reason = self:run_(options.until_ms, options.progress)
   return require("aisim.results").new(self, state, reason)
 end

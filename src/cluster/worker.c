@@ -90,15 +90,14 @@ static aisim_pass_items collect_items(aisim_worker *worker, const aisim_rank *ra
         }
     }
     return (aisim_pass_items){worker->chunk_len.data, worker->chunk_start.data,
-                              worker->context.data};
+                              worker->context.data, worker->chunk_len.len, worker->context.len};
 }
 
 static bool same_shape(const aisim_pass_shape *a, const aisim_pass_shape *b)
 {
     return a->n_prefill == b->n_prefill && a->new_tokens == b->new_tokens &&
            a->past_tokens == b->past_tokens && a->n_decode == b->n_decode &&
-           a->context_tokens == b->context_tokens && a->verify_width == b->verify_width &&
-           a->max_context == b->max_context;
+           a->context_tokens == b->context_tokens && a->verify_width == b->verify_width;
 }
 
 /* Duration of one rank's pass. */

@@ -87,12 +87,13 @@ static void use_class(aisim_recorder *recorder, uint16_t class_id)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void on_arrive(aisim_recorder *recorder, const aisim_request *request)
+static void on_arrive(aisim_recorder *recorder, const aisim_request *request, int64_t t_ns)
 {
     if (request->phase != AISIM_PHASE_PROFILE) {
         recorder->preparation++;
     } else if (aisim_recorder_measured(recorder, request)) {
         recorder->arrived++;
+        aisim_trend_arrive(&recorder->trend, t_ns);
         use_class(recorder, request->class_id);
         recorder->classes.data[request->class_id].arrived++;
         if (recorder->first_measured == 0) {
@@ -212,6 +213,9 @@ static void on_over(aisim_recorder *recorder, const aisim_request *request, aisi
     if (record.measured) {
         bool counts = outcome == AISIM_OUTCOME_COMPLETED;
         recorder->outcomes[outcome]++;
+        if (over) {
+            aisim_trend_leave(&recorder->trend);
+        }
         recorder->preemptions += request->preemptions;
         recorder->readmissions += (uint64_t)record.readmissions;
         recorder->recomputed += request->recomputed;
@@ -245,13 +249,9 @@ static bool pass_counts(const aisim_recorder *recorder, int64_t t_ns)
     return t_ns > recorder->start_ns;
 }
 
-void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
-                          uint64_t cached, uint64_t total)
+/* Folds the levels that certainly lie inside the interval. */
+static void fold(aisim_recorder *recorder, int64_t t_ns)
 {
-    bool changed = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
-    if (!changed || recorder->levels.log.len % FOLD_LEVELS != 0) {
-        return;
-    }
     int64_t from_ns, to_ns;
     aisim_recorder_interval(recorder, &from_ns, &to_ns);
     bool observed = recorder->config.duration == AISIM_DURATION_OBSERVATION;
@@ -261,6 +261,27 @@ void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank,
     } else if (!observed || recorder->first_known) {
         aisim_levels_fold(&recorder->levels, from_ns, to_ns < t_ns ? to_ns : t_ns);
     }
+}
+
+void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
+                          uint64_t cached, uint64_t total)
+{
+    bool changed = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
+    if (changed && recorder->levels.log.len % FOLD_LEVELS == 0) {
+        fold(recorder, t_ns);
+    }
+}
+
+void aisim_recorder_peek(aisim_recorder *recorder, int64_t t_ns)
+{
+    int64_t from_ns, to_ns;
+    if (recorder->finished) {
+        return;
+    }
+    fold(recorder, t_ns);
+    aisim_recorder_interval(recorder, &from_ns, &to_ns);
+    aisim_levels_peek(&recorder->levels, to_ns < t_ns ? to_ns : t_ns);
+    aisim_custom_end(recorder->custom, t_ns);
 }
 
 /* Evictions of a pass; no KV event is needed for them. */
@@ -460,7 +481,7 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
     const aisim_request *request = event->request;
     switch (event->type) {
     case AISIM_EV_ARRIVE:
-        on_arrive(recorder, request);
+        on_arrive(recorder, request, event->t_ns);
         break;
     case AISIM_EV_FIRST_TOKEN:
         if (aisim_recorder_measured(recorder, request)) {

@@ -2,7 +2,8 @@
  * that cannot be scheduled yet. */
 #include "sched/plan.h"
 
-static void forget(uint32_t *slots, uint32_t *len, uint32_t slot)
+/* @return whether it was there */
+static bool forget(uint32_t *slots, uint32_t *len, uint32_t slot)
 {
     for (uint32_t i = 0; i < *len; i++) {
         if (slots[i] == slot) {
@@ -10,9 +11,10 @@ static void forget(uint32_t *slots, uint32_t *len, uint32_t slot)
                 slots[j - 1] = slots[j];
             }
             (*len)--;
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot)
@@ -27,10 +29,9 @@ void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot)
 void aisim_rank_unblock(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    if (r->state != AISIM_REQ_SKIPPED) {
-        return;
+    if (!forget(rank->skipped.data, &rank->skipped.len, slot)) {
+        return; /* in another queue, that of the host connector among them */
     }
-    forget(rank->skipped.data, &rank->skipped.len, slot);
     r->state = AISIM_REQ_WAITING;
     aisim_rank_enqueue(rank, slot);
     rank->blocked = false;
@@ -60,6 +61,11 @@ static bool try_reserve(aisim_rank *rank, uint32_t slot)
 
 void aisim_rank_retry_reservations(aisim_rank *rank)
 {
+    /* offload.md §7.5: not into blocks that are copied out; a store of the pass in flight has no
+     * end yet */
+    if (rank->offload.host != NULL && rank->offload.host->prepared.first != AISIM_NONE) {
+        return;
+    }
     while (rank->pending.len > 0 && try_reserve(rank, rank->pending.data[0])) {
         aisim_array_remove(&rank->pending, 0);
     }

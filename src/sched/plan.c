@@ -216,7 +216,7 @@ static step make_room(aisim_rank *rank, uint32_t *place, uint32_t d)
     uint32_t slots = aisim_min_u32(end + lookahead, aisim_rank_limit(rank));
     if (rejects(rank) &&
         !aisim_rank_fits_alone(rank, r, slots, own_state_blocks(rank, r, target))) {
-        aisim_rank_give_back(rank, slot, AISIM_NONE); /* E-S13, N5 */
+        aisim_rank_give_back(rank, slot, AISIM_NONE); /* E-P1a, D1; E-S13, N5 */
         aisim_rank_unrun(rank, *place);
         aisim_rank_decide_reject(rank, slot, AISIM_END_REJECTED_CAPACITY);
         return STEP_SAME_PLACE;
@@ -238,14 +238,7 @@ static step make_room(aisim_rank *rank, uint32_t *place, uint32_t d)
 
 static step plan_one(aisim_rank *rank, uint32_t *place)
 {
-    uint32_t slot = rank->running.data[*place].slot;
-    aisim_request *r = aisim_rank_request(rank, slot);
-    if (rejects(rank) && !aisim_rank_fits_alone(rank, r, 0, 0)) { /* E-P1a, D1 */
-        aisim_rank_give_back(rank, slot, AISIM_NONE);
-        aisim_rank_unrun(rank, *place);
-        aisim_rank_decide_reject(rank, slot, AISIM_END_REJECTED_CAPACITY);
-        return STEP_SAME_PLACE;
-    }
+    const aisim_request *r = aisim_rank_request(rank, rank->running.data[*place].slot);
     if ((rank->deferred && r->computed < r->prompt_tokens) || passed_over(rank, r)) {
         return STEP_NEXT; /* E-P1 */
     }

@@ -200,7 +200,7 @@ uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r);
 
 /* ---- queue of what cannot be scheduled yet, hand-off (§15) ----------------------------------- */
 
-/** A request joins the second queue until aisim_rank_unblock. */
+/** A request joins the second queue until aisim_rank_unblock, which is a no-op for any other. */
 void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot);
 void aisim_rank_unblock(aisim_rank *rank, uint32_t slot);
 

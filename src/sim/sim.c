@@ -203,6 +203,15 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
         .active_blocks = load->active_blocks};
 }
 
+uint64_t aisim_sim_router_queue(const aisim_sim *sim)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < sim->pools.len; i++) {
+        n += sim->pools.data[i].queued.len;
+    }
+    return n;
+}
+
 aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *err)
 {
     const aisim_worker *worker = &sim->workers.data[index];

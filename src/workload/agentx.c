@@ -272,8 +272,7 @@ static void end_run(aisim_agentx *a)
     enter(a, AISIM_AGENTX_DONE);
 }
 
-/* What is left at the end of grace, by lane and node. An in-process server acknowledges inside the
- * call. */
+/* What is left at the end of grace, by lane and node. */
 static void cancel_rest(aisim_agentx *a)
 {
     for (uint32_t i = 0; i < a->config.lanes; i++) {
@@ -297,6 +296,9 @@ static void step_grace(aisim_agentx *a)
         a->drain_end_ns = a->now_ns + aisim_ns_from_s(a->config.profile.cancel_drain_seconds);
         enter(a, AISIM_AGENTX_DRAIN);
         cancel_rest(a);
+        /* An in-process server acknowledges at this instant, in the call or after the current event:
+         * a drain of no length is looked at again when those have been heard (2.4). */
+        a->wake = a->outstanding == 0;
     }
 }
 

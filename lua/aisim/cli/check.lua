@@ -87,6 +87,7 @@ function M.main(args)
   for i, expectation in ipairs(job.expectations) do
     out[#out + 1] = (i == 1 and "expect       " or "             ") .. expectation.text
   end
+  for _, line in ipairs(job.S and help.experiments(job.S) or {}) do out[#out + 1] = line end
   out[#out + 1] = "ok"
   terminal.out(table.concat(out, "\n"))
   return fault.OK
