@@ -237,7 +237,6 @@ function lazy.notes(self)
     notes[#notes + 1] = ("no measured data for %s: %.1f %% of the pass time is a roofline guess "
       .. "(engine.fallback_policy = 'deny' refuses)"):format(table.concat(usage.roofline_names, ", "), 100 * share)
   end
-  notes[#notes + 1] = require("aisim.verdict").note(self:verdict())
   return notes
 end
 
@@ -267,7 +266,7 @@ function methods:is_metric(name)
 end
 
 --- Does the run stand still, and how sure is its mean TTFT? (verdict.lua)
-function methods:verdict() return require("aisim.verdict").of(self.sim) end
+function methods:verdict() return require("aisim.verdict").of(self.sim, self.metrics) end
 
 --- The screen of `aisim run` as text.
 function methods:summary()

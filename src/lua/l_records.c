@@ -54,64 +54,10 @@ static int sim_record(lua_State *L)
     return 1;
 }
 
-typedef AISIM_ARRAY(double) l_times;
-
 static int by_value(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
     return (a > b) - (a < b);
-}
-
-/* How many of the sorted times are not after t; at: from where to look on. */
-static uint32_t count_until(const l_times *times, uint32_t at, double t)
-{
-    while (at < times->len && times->data[at] <= t) {
-        at++;
-    }
-    return at;
-}
-
-/* core sim:backlog_(n) -> list of n numbers, arrivals: measured requests in flight at n equal steps
- * from the first of their arrivals to the last. nil when records were lost, or all came at once.
- * O(records log records) */
-static int sim_backlog(lua_State *L)
-{
-    aisim_l_sim *s;
-    const aisim_l_metrics *m = aisim_l_check_built(L, &s);
-    lua_Integer n = luaL_checkinteger(L, 2);
-    l_times arrivals = {0}, ends = {0};
-    for (uint32_t i = 0; i < m->records.len; i++) {
-        const aisim_record *record = &m->records.data[i];
-        if (record->measured) {
-            aisim_array_push(&arrivals, record->arrival_ms);
-            if (!isnan(record->terminal_ms)) {
-                aisim_array_push(&ends, record->terminal_ms);
-            }
-        }
-    }
-    uint32_t total = arrivals.len;
-    if (total > 0) {
-        qsort(arrivals.data, total, sizeof *arrivals.data, by_value);
-        qsort(ends.data, ends.len, sizeof *ends.data, by_value);
-    }
-    double first = total > 0 ? arrivals.data[0] : 0,
-           last = total > 0 ? arrivals.data[total - 1] : 0;
-    bool known = m->lost_records == 0 && last > first;
-    if (known) {
-        lua_createtable(L, (int)n, 0);
-        uint32_t arrived = 0, ended = 0;
-        for (lua_Integer i = 1; i <= n; i++) {
-            double t = first + (last - first) * (double)i / (double)n;
-            arrived = count_until(&arrivals, arrived, t);
-            ended = count_until(&ends, ended, t);
-            lua_pushinteger(L, (lua_Integer)arrived - (lua_Integer)ended);
-            lua_rawseti(L, -2, i);
-        }
-        lua_pushinteger(L, total);
-    }
-    aisim_array_free(&arrivals);
-    aisim_array_free(&ends);
-    return known ? 2 : 0;
 }
 
 /* core sim:batches_(key, n) -> list of n means of a number of the records, over batches of equal
@@ -186,7 +132,6 @@ void aisim_l_records_register(lua_State *L)
                    (const luaL_Reg[]){{"record_count_", sim_record_count},
                                       {"record_", sim_record},
                                       {"jsonl_", sim_jsonl},
-                                      {"backlog_", sim_backlog},
                                       {"batches_", sim_batches},
                                       {NULL, NULL}});
 }
