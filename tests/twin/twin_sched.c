@@ -382,7 +382,8 @@ static outcome try_head(twin *t, twin_request *r)
  */
 static twin_request *next_head(const twin *t)
 {
-    uint32_t serial = t->connector.match == NULL ? twin_connector_head(t) : twin_external_head(t);
+    uint32_t serial = t->connector.match == NULL ? twin_connector_first(t, TWIN_NONE, false)
+                                                 : twin_external_head(t);
     twin_request *ready = serial == TWIN_NONE ? NULL : request_of(t, serial);
     twin_request *waits = t->waiting.len == 0 ? NULL : request_of(t, t->waiting.data[0]);
     if (ready == NULL || waits == NULL) {
@@ -410,7 +411,7 @@ static void schedule_waiting(twin *t)
             continue;
         }
         uint32_t after = stopped->connected ? stopped->serial : TWIN_NONE;
-        uint32_t serial = twin_connector_loaded_behind(t, after);
+        uint32_t serial = twin_connector_first(t, after, true);
         head = serial == TWIN_NONE ? NULL : request_of(t, serial);
     }
 }
