@@ -16,6 +16,8 @@ local PARTS <const> = {
   dist = { "aisim.dist", "" },
   arrivals = { "aisim.arrivals", "" },
   timing = { "aisim.timing", "" },
+  admission = { "aisim.admission", "" },
+  scaler = { "aisim.scaler", "" },
   open = { "aisim.workload", "open" },
   closed = { "aisim.workload", "closed" },
   agentx = { "aisim.agentx", "agentx" },
@@ -36,7 +38,7 @@ local PARTS <const> = {
 }
 
 -- Named in the contract, not there yet: said by name.
-local LATER <const> = { agent = true, admission = true, scaler = true, router = true,
+local LATER <const> = { agent = true, router = true,
   kv_cost = true, softmax_pick = true, hash = true }
 
 local GC <const> = { incremental = true, generational = true }

@@ -115,7 +115,7 @@ local Sim = {}
 
 ---@return number t_ms
 function Sim:now() end
----@param options { name?: string, role?: "aggregated"|"prefill"|"decode", workers?: integer, engine: table }
+---@param options aisim.PoolOptions
 ---@return aisim.Pool
 function Sim:pool(options) end
 ---@param workload aisim.Workload
@@ -127,8 +127,11 @@ function Sim:sessions(options) end
 function Sim:submit(options) end
 ---@param options fun(req: aisim.Request, targets: aisim.Targets, now: number): integer?, number[]?|aisim.RouterOptions
 function Sim:router(options) end
----@param fn fun(req: aisim.Request, targets: aisim.Targets, now: number): boolean, string?
-function Sim:admission(fn) end
+---@param options aisim.AutoscaleOptions
+---@return aisim.Timer
+function Sim:autoscale(options) end
+---@param policy aisim.Admit|aisim.AdmissionPolicy
+function Sim:admission(policy) end
 ---@param name aisim.HookName
 ---@param fn function
 ---@param options? aisim.HookOptions
@@ -203,7 +206,13 @@ function Sim:autoscale(options) end
 ---@field kv_cached integer
 ---@field kv_total integer
 ---@field host_used integer
----@field worker fun(self: aisim.Pool, i: integer): aisim.Worker   i: inside the pool
+---@field worker fun(self: aisim.Pool, i: integer): aisim.Worker   i: inside the pool; removed workers keep theirs
+---@field add fun(self: aisim.Pool, n: integer, startup_ms?: aisim.Ms)   after the current event: starting, then ready
+---@field remove fun(self: aisim.Pool, n: integer, drain?: boolean)   after the current event; those that start first, then the newest
+---@field ready integer       workers
+---@field starting integer
+---@field draining integer
+---@field queued integer      requests at its router
 ---@field add fun(self: aisim.Pool, n?: number)   Known, not modelled.
 ---@field remove fun(self: aisim.Pool, n?: number)   Known, not modelled.
 
@@ -346,66 +355,6 @@ function Sim:autoscale(options) end
 
 ---@class aisim.Timer
 ---@field remove fun(self: aisim.Timer)
-
--- Routing ------------------------------------------------------------------------------------------
-
----@alias aisim.Column "worker"|"rank"|"active_requests"|"active_prefill_tokens"|"active_blocks"|"waiting"|"running"|"kv_used"|"kv_total"|"overlap_blocks"|"host_overlap_blocks"|"disk_overlap_blocks"|"usable_overlap_blocks"|"bound"|"telemetry_age_ms"
-
----@class aisim.RouterOptions
----@field pool? string|aisim.Pool
----@field policy? "round_robin"|"random"|"least_requests"|"least_tokens"|"least_kv"|"shortest_queue"|"p2c"|"weighted_random"|"hash"|"hash_bounded"|"prefix"|"kv"|"kv_v1"|"session"|"sibling_group"|"lua"   a built-in, instead of pick; the options below marked C are its own (aisim help router)
----@field inner? string             C: policy of keys that are not bound (session, sibling_group)
----@field ties? "lowest"|"random"   C
----@field weights? number[]         C: one per worker
----@field key? "session"|"root"|"user"|"prefix"   C
----@field prefix_blocks? integer    C
----@field load_factor? number       C
----@field threshold? number         C
----@field balance_abs? number       C
----@field balance_rel? number       C
----@field overlap_score_credit? number    C
----@field host_credit? number             C
----@field disk_credit? number             C
----@field shared_credit? number           C
----@field prefill_load_scale? number      C
----@field active_request_weight? number   C
----@field overlap_decay? number           C
----@field temperature? number             C
----@field overlap_weight? number          C
----@field track_prefill? boolean          C
----@field track_output_blocks? boolean    C
----@field cache_view? "events"|"approximate"|"oracle"   C
----@field event_delay_ms? aisim.Ms        C
----@field ttl_ms? aisim.Ms                C
----@field overload? { active_prefill_tokens?: integer, active_blocks_ratio?: number }   C
----@field queue? { order?: "fcfs"|"lcfs"|"wspt", threshold?: number, max_batched_tokens?: integer }   C
----@field affinity? { mode?: "session"|"sibling_group", binding?: "hard"|"soft", soft_factor?: number, ttl_seconds?: number, inner?: string }   C
----@field name? string              for messages and the stream of weights
----@field columns? aisim.Column[]   kept up to date; without the list every column is filled when read
----@field telemetry_period_ms? aisim.Ms
----@field wrap? aisim.RouterOptions   a built-in and its options that pick may ask: its fourth argument answers an index or nil
----@field pick? fun(req: aisim.Request, targets: aisim.Targets, now: number, inner?: fun(): integer?): integer?, number[]?
----@field on_done? fun(req: aisim.Request, target: { worker: integer, rank: integer, id: integer }, status: "completed"|"cancelled"|"rejected", now: number)
-
---- Candidates in (worker, rank) order: columns targets.waiting[i], views targets[i].waiting.
----@class aisim.Targets
----@field n integer
----@field worker integer[]
----@field rank integer[]                   inside its worker
----@field active_requests integer[]        routed there and not ended
----@field active_prefill_tokens integer[]
----@field active_blocks integer[]
----@field waiting integer[]
----@field running integer[]
----@field kv_used integer[]
----@field kv_total integer[]
----@field overlap_blocks integer[]         computed when declared or read
----@field host_overlap_blocks integer[]
----@field disk_overlap_blocks integer[]
----@field usable_overlap_blocks integer[]
----@field bound boolean[]
----@field telemetry_age_ms number[]
----@field [integer] table<aisim.Column, any>
 
 -- Traffic ------------------------------------------------------------------------------------------
 

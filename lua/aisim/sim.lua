@@ -4,7 +4,6 @@
 local check = require "aisim.check"
 local core = require "aisim.core"
 local hooks = require "aisim.hooks"
-local near = require "aisim.near"
 
 local M = core.methods["aisim.Sim"]
 
@@ -71,10 +70,13 @@ function M:submit(options)
   return self:submit_(M.check_request_("sim:submit", options))
 end
 
---- Decides about every arrival: fn(req, targets, now) -> true, or false and a reason.
-function M:admission(fn)
-  if type(fn) ~= "function" then check.fail("sim:admission: function expected, got %s", type(fn)) end
-  self:admission_(fn)
+--- Decides about every arrival: fn(req, targets, now) -> true, false and a reason, or ms to hold it back; or a
+-- built-in of aisim.admission.
+function M:admission(policy)
+  local class = getmetatable(policy)
+  if type(class) == "table" and class.__name == "aisim.Admission" then policy = policy:make(self) end
+  if type(policy) ~= "function" then check.fail("sim:admission: function expected, got %s", type(policy)) end
+  self:admission_(policy)
 end
 
 --- Adds traffic: aisim.open, aisim.closed, aisim.agentx.
@@ -92,6 +94,21 @@ local POOL <const> = {
   engine = { "any", required = true, expected = "table of engine options" },
 }
 
+-- Scheduler points: functions that decide instead of the engine (aisim/points.h says when).
+local points <const> = require("aisim.points").list
+for _, point in ipairs(points) do POOL[point.name] = { "function" } end
+
+local function points_of(options)
+  local set
+  for _, point in ipairs(points) do
+    if options[point.name] then
+      set = set or {}
+      set[point.name] = options[point.name]
+    end
+  end
+  return set
+end
+
 --- Adds a pool of workers.
 function M:pool(options)
   options = check.options("pool", options, POOL)
@@ -100,80 +117,40 @@ function M:pool(options)
   end
   local name = options.name or (options.role == "aggregated" and "main" or options.role)
   local engine, functions = require("aisim.timing").split(options.engine)
-  return self:pool_(name, options.role, options.workers, engine, functions)
+  return self:pool_(name, options.role, options.workers, engine, functions, points_of(options))
 end
 
 -- Parts of the contract that the engine does not have yet: refused by name, never ignored.
-for _, name in ipairs { "handoff", "cluster", "autoscale" } do
+for _, name in ipairs { "handoff", "cluster" } do
   M[name] = function() check.fail("sim:%s: known, not modelled", name) end
 end
 
 local Pool = core.methods["aisim.Pool"]
-for _, name in ipairs { "add", "remove" } do
-  Pool[name] = function() check.fail("pool:%s: known, not modelled", name) end
+local COUNT <const> = { "integer", min = 0, max = 1000000 }
+local STARTUP <const> = { "ms", min = 0, finite = true }
+
+--- Adds n workers after the current event: starting, then ready after startup_ms (default: startup_seconds).
+function Pool:add(n, startup_ms)
+  n = check.value("pool:add: workers", n, COUNT)
+  if startup_ms ~= nil then startup_ms = check.value("pool:add: startup_ms", startup_ms, STARTUP) end
+  self:add_(n, startup_ms)
 end
 
-local ROUTER <const> = {
-  pool = { "any" },
-  policy = { "text" },
-  name = { "text" },
-  columns = { "table" },
-  telemetry_period_ms = { "ms", min = 0, default = 0 },
-  pick = { "function" },
-  on_done = { "function" },
-  wrap = { "table" }, -- a built-in that pick may ask
-}
-
--- Options of spec/routing.md and spec/lua-api.md §7 that the engine does not have yet: refused by name.
-local ROUTER_LATER <const> = {
-  "delay_ms", "filter", "score", "regret", "init", "on_dispatch", "on_first_token", "on_kv_stored", "on_kv_removed",
-  "on_worker_up", "on_worker_drain", "on_worker_down", "on_tick",
-}
-for _, name in ipairs(ROUTER_LATER) do
-  ROUTER[name] = { "any", read = function() check.fail("router: known, not modelled: '%s'", name) end }
+--- Removes n workers after the current event: those that start first, then the newest; drained before they stop
+-- unless drain is false.
+function Pool:remove(n, drain)
+  n = check.value("pool:remove: workers", n, COUNT)
+  local there = self.ready + self.starting
+  if n > there then check.fail("pool:remove: %d workers: pool '%s' has %d that could go", n, self.name, there) end
+  self:remove_(n, drain == nil or check.value("pool:remove: drain", drain, { "boolean" }))
 end
 
-local function refuse_policy(name)
-  local names = {}
-  for _, known in ipairs(core.router_names()) do names[known] = true end
-  if not names[name] then check.fail("router: unknown policy '%s'%s", tostring(name), near.hint(name, names)) end
-end
+--- Adjusts the number of workers of a pool every so often.
+function M:autoscale(options) return require("aisim.scaler").autoscale(self, options) end
 
--- A policy in C: everything but the pool is checked by the schema that YAML files use too.
-local function builtin_policy(sim, pool, options)
-  refuse_policy(options.policy)
-  local rest = {}
-  for name, value in pairs(options) do
-    if name == "pick" or name == "on_done" or name == "wrap" or name == "columns" or name == "name" then
-      check.fail("router: policy = '%s' is built in; %s belongs to a policy of your own", options.policy, name)
-    elseif ROUTER[name] and ROUTER[name].read then
-      ROUTER[name].read()
-    elseif name ~= "pool" then
-      rest[name] = value
-    end
-  end
-  sim:router_builtin_(pool, rest)
-end
-
-local function router_pool(sim, options)
-  if options.pool ~= nil then return sim:pool_number_(options.pool) end
-  if sim:ranks_() == 0 then check.fail("sim:router: the simulation has no pool yet; declare it first") end
-  return 1
-end
-
---- Sets the routing policy of a pool: a function, a table with pick, or the name of a built-in and its options.
-function M:router(options)
-  if type(options) == "function" then options = { pick = options } end
-  if type(options) == "table" and type(options.policy) == "string" and options.policy ~= "lua" then
-    return builtin_policy(self, router_pool(self, options), options)
-  end
-  options = check.options("router", options, ROUTER)
-  local pool = router_pool(self, options)
-  if not options.pick then check.fail("router.pick: function expected, got nil (or name a policy)") end
-  if options.wrap then refuse_policy(options.wrap.policy) end
-  self:router_(pool, options.name or "lua", options.pick, options.on_done, options.columns,
-    options.telemetry_period_ms, options.wrap)
-end
+--- Sets the routing policy of a pool: a function, a table with pick, filter or score, or the name of a built-in and
+-- its options.
+function M:router(options) return require("aisim.router").set(self, options) end
 
 -- Metrics ------------------------------------------------------------------------------------------
 

@@ -88,25 +88,52 @@ aisim_recorder *aisim_l_recorder(lua_State *L, aisim_l_sim *s)
     return m->recorder;
 }
 
-static void add_workers(aisim_l_sim *s, aisim_recorder *recorder)
+void aisim_l_record_worker(aisim_l_sim *s, aisim_recorder *recorder, uint32_t index,
+                           uint32_t worker, int64_t from_ns, bool provisioned)
 {
     static const char *const roles[] = {"aggregated", "prefill", "decode"};
-    const aisim_l_cluster *c = aisim_l_cluster_of(s);
-    for (uint32_t i = 0; i < c->pools.len; i++) {
-        const aisim_l_pool_info *pool = &c->pools.data[i];
-        uint32_t ranks = pool->workers > 0 ? pool->ranks / pool->workers : 0;
-        for (uint32_t w = 0; w < pool->workers; w++) {
-            const aisim_recorder_worker_info info = {.pool = pool->name,
-                                                     .role = roles[pool->role],
-                                                     .gpus = pool->gpus,
-                                                     .first_rank = pool->first_rank + w * ranks,
-                                                     .ranks = ranks,
-                                                     .blocks = pool->blocks,
-                                                     .batched_tokens = pool->batched_tokens,
-                                                     .provisioned = true};
-            aisim_recorder_worker(recorder, &info);
+    const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[index];
+    aisim_recorder_worker_info info = {.pool = pool->name,
+                                       .role = roles[pool->role],
+                                       .gpus = pool->gpus,
+                                       .blocks = pool->blocks,
+                                       .batched_tokens = pool->batched_tokens,
+                                       .from_ns = from_ns,
+                                       .provisioned = provisioned};
+    aisim_pool_view view;
+    aisim_sim_pool(s->sim, index, &view);
+    for (uint32_t i = view.n_ranks; i-- > 0;) {
+        aisim_rank_view rank;
+        aisim_sim_rank(s->sim, view.ranks[i], &rank);
+        if (rank.worker == worker) {
+            info.first_rank = view.ranks[i];
+            info.ranks++;
         }
     }
+    aisim_recorder_worker(recorder, &info);
+}
+
+static void on_grown(void *context, aisim_sim *sim, uint32_t pool, uint32_t worker)
+{
+    aisim_l_sim *s = context;
+    if (s->metrics != NULL && s->metrics->recorder != NULL) {
+        aisim_l_record_worker(s, s->metrics->recorder, pool, worker, aisim_sim_now(sim), false);
+    }
+}
+
+/* The workers there are, in their order; those that come later are told by on_grown. */
+static void add_workers(aisim_l_sim *s, aisim_recorder *recorder)
+{
+    uint32_t last = AISIM_NONE;
+    for (uint32_t i = 0; i < aisim_sim_ranks(s->sim); i++) {
+        aisim_rank_view rank;
+        aisim_sim_rank(s->sim, i, &rank);
+        if (rank.worker != last) {
+            aisim_l_record_worker(s, recorder, rank.pool, rank.worker, 0, true);
+        }
+        last = rank.worker;
+    }
+    aisim_sim_on_grown(s->sim, on_grown, s);
 }
 
 uint16_t aisim_l_class_id(aisim_l_sim *s, const char *name)

@@ -32,6 +32,7 @@ static bool rules_allow(const aisim_rank *rank)
     return (s->mode == AISIM_SPECULATION_NONE || drafts) && !aisim_rank_stateful(rank) &&
            rank->config.scheduler.overlap == AISIM_OVERLAP_NONE &&
            rank->config.scheduler.chunked_prefill && rank->engine->kv_changed == NULL &&
+           rank->point_mask == 0 && /* a point is asked in every pass */
            !rank->pool.tracing && rank->pool.log.len == 0 &&
            observers_allow(&rank->engine->observers);
 }

@@ -222,7 +222,7 @@ static step make_room(aisim_rank *rank, uint32_t *place, uint32_t d)
         return STEP_SAME_PLACE;
     }
     while (!allocate(rank, r, target, slots)) {
-        uint32_t victim = aisim_rank_victim(rank);
+        uint32_t victim = aisim_rank_victim(rank, *place);
         bool self = victim == *place;
         aisim_rank_preempt(rank, victim, true);
         if (self) {
@@ -247,6 +247,9 @@ static step plan_one(aisim_rank *rank, uint32_t *place)
     }
     const aisim_running *running = &rank->running.data[*place];
     uint32_t d = aisim_rank_share(rank, r, r->computed, running->placeholders);
+    if (d > 0 && aisim_rank_point(rank, AISIM_POINT_CHUNK)) {
+        d = aisim_rank_ask_chunk(rank, r, r->computed, d);
+    }
     if (d > 0) {
         d = aisim_rank_split(rank, r, running->junction, r->computed, d);
     }
@@ -299,6 +302,7 @@ static void begin(aisim_rank *rank, int64_t t_ns, bool defer)
     rank->prompt_planned = 0;
     rank->preempted = false;
     rank->deferred = defer;
+    rank->kept_waiting = 0;
     aisim_recurrents_begin_pass(&rank->recurrents, &rank->pool);
     for (uint32_t i = 0; rank->in_flight > 0 && i < rank->running.len; i++) {
         rank->running.data[i].entry = AISIM_NONE; /* of the batch planned before */

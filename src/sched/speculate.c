@@ -121,7 +121,7 @@ void aisim_rank_burst_reserve(aisim_rank *rank)
         reject_oversized(rank);
     }
     while (burst_need(rank) > rank->pool.free + rank->pool.extents.inactive) {
-        aisim_rank_preempt(rank, aisim_rank_victim(rank), false);
+        aisim_rank_preempt(rank, aisim_rank_victim(rank, AISIM_NONE), false);
     }
     aisim_batch *batch = aisim_rank_current(rank);
     for (uint32_t i = 0; i < batch->plan.len; i++) {

@@ -77,34 +77,15 @@ aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void sim_uncount_prefill(aisim_sim *sim, uint32_t slot)
-{
-    const aisim_request *r = sim_request(sim, slot);
-    if (slot < sim->uncached.len && r->rank != AISIM_NONE) {
-        sim->loads.data[r->rank].active_prefill_tokens -= sim->uncached.data[slot];
-        sim->uncached.data[slot] = 0;
-    }
-}
-
-static void lower_load(aisim_sim *sim, uint32_t slot)
-{
-    const aisim_request *r = sim_request(sim, slot);
-    if (r->rank == AISIM_NONE) {
-        return;
-    }
-    sim_load *load = &sim->loads.data[r->rank];
-    load->active_requests--;
-    sim_uncount_prefill(sim, slot);
-    sim->workers.data[sim->rank_workers.data[r->rank]].requests--;
-    sim->retry_routers = true;
-}
-
 void sim_ended(void *context, uint32_t slot)
 {
     aisim_sim *sim = context;
     aisim_request *r = sim_request(sim, slot);
     sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
-    lower_load(sim, slot);
+    if (r->rank != AISIM_NONE) {
+        sim_unbook(sim, slot);
+        sim->retry_routers = true;
+    }
     if (pool->router.on_done != NULL && r->rank != AISIM_NONE) {
         pool->router.on_done(pool->router.context, r, r->rank);
     }
@@ -155,42 +136,48 @@ static void look(const void *host, uint32_t rank, aisim_rank_view *out)
 static void eligible(aisim_sim *sim, sim_pool *pool)
 {
     pool->targets.len = 0;
-    for (uint32_t i = 0; i < pool->n_ranks; i++) {
-        uint32_t rank = pool->first_rank + i;
+    for (uint32_t i = 0; i < pool->ranks.len; i++) {
+        uint32_t rank = pool->ranks.data[i];
         if (sim->workers.data[sim->rank_workers.data[rank]].state == AISIM_WORKER_READY) {
             aisim_array_push(&pool->targets, rank);
         }
     }
 }
 
+/* What was there and what the best target had (spec/routing.md §4, §7): true residency, so that
+ * policies are compared on the same figures whatever they believe. */
+static void measure_regret(const aisim_sim *sim, const sim_pool *pool, const aisim_request *r,
+                           uint32_t rank, int64_t *chosen, int64_t *best)
+{
+    for (uint32_t i = 0; i < pool->targets.len; i++) {
+        uint32_t target = pool->targets.data[i];
+        int64_t blocks = (int64_t)aisim_sim_overlap_blocks(sim, r, target);
+        *best = blocks > *best ? blocks : *best;
+        *chosen = target == rank ? blocks : *chosen;
+    }
+}
+
 static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
 {
     aisim_request *r = sim_request(sim, slot);
-    sim_load *load = &sim->loads.data[rank];
-    aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
+    const aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
     r->dispatched_ns = sim->now_ns;
     aisim_rank_submit(sim->ranks.data[rank], slot);
-    load->active_requests++;
-    worker->requests++;
+    sim_book(sim, slot, rank, overlap);
     const aisim_router *router = &sim->pools.data[worker->pool].router;
     if (router->on_dispatch != NULL) {
         router->on_dispatch(router->context, r, rank);
-    }
-    if (sim->track_load) {
-        uint64_t hit = overlap >= 0 ? (uint64_t)overlap : aisim_sim_overlap_blocks(sim, r, rank);
-        uint64_t cached = hit * sim->ranks.data[rank]->pool.block_size;
-        uint32_t fresh = cached < r->prompt_tokens ? r->prompt_tokens - (uint32_t)cached : 0;
-        while (sim->uncached.len <= slot) {
-            aisim_array_push(&sim->uncached, 0);
-        }
-        sim->uncached.data[slot] = fresh;
-        load->active_prefill_tokens += fresh;
     }
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_ROUTE)) {
         aisim_event event = {
             .type = AISIM_EV_ROUTE, .rank = rank, .t_ns = sim->now_ns, .request = r};
         event.u.route.worker = worker->index;
         event.u.route.overlap_blocks = overlap;
+        event.u.route.chosen_blocks = event.u.route.best_blocks = -1;
+        if (router->regret) {
+            measure_regret(sim, &sim->pools.data[worker->pool], r, rank,
+                           &event.u.route.chosen_blocks, &event.u.route.best_blocks);
+        }
         aisim_emit(&sim->engine.observers, &event);
     }
     sim_wake(sim, worker->index);
@@ -239,17 +226,31 @@ void sim_join_queue(aisim_sim *sim, sim_pool *pool, uint32_t slot)
     pool->queued.data[at] = slot;
 }
 
+static void place(aisim_sim *sim, uint32_t slot)
+{
+    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
+    if (pool->queued.len > 0 || !sim_route(sim, slot)) { /* while a queue exists arrivals join it */
+        sim_join_queue(sim, pool, slot);
+    }
+}
+
 void sim_arrive(aisim_sim *sim, uint32_t slot)
 {
     aisim_request *r = sim_request(sim, slot);
+    if (r->flags & AISIM_REQF_DELAYED) { /* it has arrived before, its delay is over */
+        r->flags &= (uint8_t)~AISIM_REQF_DELAYED;
+        place(sim, slot);
+        return;
+    }
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_ARRIVE)) {
         aisim_event event = {
             .type = AISIM_EV_ARRIVE, .rank = AISIM_NONE, .t_ns = sim->now_ns, .request = r};
         aisim_emit(&sim->engine.observers, &event);
     }
+    int64_t delay_ns = 0;
     if (sim->admission != NULL) {
         aisim_error err = {0};
-        bool go_on = sim->admission(sim->admission_context, sim, r, &err);
+        bool go_on = sim->admission(sim->admission_context, sim, r, &delay_ns, &err);
         if (err.code != AISIM_OK) {
             aisim_sim_abort(sim, &err);
             return;
@@ -259,10 +260,14 @@ void sim_arrive(aisim_sim *sim, uint32_t slot)
             return;
         }
     }
-    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
-    if (pool->queued.len > 0 || !sim_route(sim, slot)) { /* while a queue exists arrivals join it */
-        sim_join_queue(sim, pool, slot);
+    delay_ns += sim_pool_of(sim, r)->router.delay_ns;
+    if (delay_ns == 0) {
+        place(sim, slot);
+        return;
     }
+    r->flags |= AISIM_REQF_DELAYED;
+    aisim_heap_push(&sim->heap, sim->now_ns + delay_ns, AISIM_CLASS_ARRIVAL, AISIM_ENTRY_ARRIVAL,
+                    slot, r->generation, false);
 }
 
 void sim_retry_routers(aisim_sim *sim)
@@ -344,12 +349,6 @@ void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim
             client->lineage(client->context, request, out);
         }
     }
-}
-
-void aisim_sim_pool_ranks(const aisim_sim *sim, uint32_t pool, uint32_t *first, uint32_t *n)
-{
-    *first = sim->pools.data[pool].first_rank;
-    *n = sim->pools.data[pool].n_ranks;
 }
 
 void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context)

@@ -61,6 +61,18 @@ returns the index of a target, nil (the request waits at the router), or nil and
 draw from. targets.n is the number of candidates; each column below is an array targets.COLUMN[i].
 Columns named in `columns` are kept up to date; overlaps are computed only if declared or read.
 
+  filter      function(req, targets, out), or a list of them: out[i] = false drops candidate i
+  score       function(req, targets, out), or { policy =, weight = }, or a list of both: costs are
+              summed, the smallest is chosen; with pick they are targets.cost[i]
+  wrap        a built-in and its options; pick gets a fourth argument that asks it: inner() is what
+              it would choose
+  affinity    as in YAML: keeps the column `bound`
+  delay_ms    an arrival is decided about so much later
+  regret      true records residency on the chosen and on the best target of each decision
+  init(pool, cfg)  on_dispatch, on_first_token(req, target, now)  on_done(req, target, status, now)
+  on_kv_stored, on_kv_removed(target, blocks, tier, now)  on_worker_up, on_worker_drain,
+  on_worker_down(target)  on_tick(now) every tick_ms
+
 ]] .. table.concat(table_of.wrap(table.concat(columns, ", "), 96), "\n") .. [[
 
 
@@ -70,10 +82,24 @@ req is the request to place, valid during the call:
 
 
 Draw from a stream of its own: local rng = sim:rng "my_router" in setup, then rng:random(n) in pick.
-sim:router { wrap = { policy = "kv" }, pick = function(req, targets, now, inner) … end } asks a
-built-in: inner() is what it would choose.
 Start from: aisim new router NAME, then aisim sweep NAME.lua.
 Examples: examples/custom_router.lua, examples/wrap_router.lua]]
+end
+
+function TOPICS.points()
+  local rows = {}
+  for _, point in ipairs(require("aisim.points").list) do
+    rows[#rows + 1] = { point.name, point.form }
+    rows[#rows + 1] = { "", point.meaning }
+  end
+  return [[
+Functions of sim:pool { … } that decide instead of the engine, each optional. An answer that breaks
+an invariant of the pass ends the run, nothing is corrected; aisim check prints what each one costs.
+
+]] .. table_of.text(rows, 2) .. [[
+
+
+Example: examples/custom_victim.lua]]
 end
 
 function TOPICS.metrics()
@@ -195,8 +221,8 @@ function M.main(args)
   local topic = args.topic
   if not topic then
     terminal.out(parser.help()
-      .. "\nTopics of aisim help: scenario, engine, router, hooks, metrics, timing, api, man, a verb, a class, a file."
-      .. "\nNew here? aisim new scenario NAME writes a file to start from.")
+      .. "\nTopics of aisim help: scenario, engine, router, points, hooks, metrics, timing, api, man, a verb, a class,"
+      .. " a file.\nNew here? aisim new scenario NAME writes a file to start from.")
     return fault.OK
   end
   if TOPICS[topic] then

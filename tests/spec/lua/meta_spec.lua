@@ -1,4 +1,4 @@
---- lua/aisim/meta.lua and meta_results.lua describe exactly what is registered.
+--- lua/aisim/meta.lua and its neighbours meta_*.lua describe exactly what is registered.
 local core = require "aisim.core"
 local hooks = require "aisim.hooks"
 require "aisim.sim"
@@ -7,8 +7,8 @@ require "aisim.timing"
 require "aisim.plays"
 
 local meta = ""
-for _, name in ipairs { "aisim.meta", "aisim.meta_results" } do
-  local file <close> = assert(io.open(assert(package.searchpath(name, package.path))))
+for _, name in ipairs { "aisim.meta", "aisim.meta_results", "aisim.meta_policies" } do
+  local file <close> = assert(io.open((assert(package.searchpath(name, package.path)))))
   meta = meta .. file:read "a"
 end
 
@@ -36,8 +36,8 @@ end
 local methods, fields = described()
 
 -- Between the parts of the library.
-local INTERNAL <const> = { ["dist.is"] = true, ["dist.read"] = true, ["arrivals.is_finite"] = true,
-  ["arrivals.read"] = true, ["timing.split"] = true }
+local INTERNAL <const> = { ["scaler.autoscale"] = true, ["dist.is"] = true, ["dist.read"] = true,
+  ["arrivals.is_finite"] = true, ["arrivals.read"] = true, ["timing.split"] = true }
 
 local CLASSES <const> = { "Sim", "Pool", "Worker", "Request", "Pass", "Context", "Hook", "Timer", "Rng", "Dist",
   "Arrivals",
@@ -85,7 +85,7 @@ describe("the types for editors", function()
     assert.equal("", missing(listed, registered), "described and not registered")
   end)
 
-  for _, part in ipairs { "dist", "arrivals", "timing", "json", "csv", "plot" } do
+  for _, part in ipairs { "dist", "arrivals", "timing", "json", "csv", "plot", "admission", "scaler" } do
     it(("name every name of aisim.%s, and no other"):format(part), function()
       local registered = {}
       for name, value in pairs(require("aisim")[part]) do
@@ -109,6 +109,10 @@ describe("the types for editors", function()
       assert.equal("", missing(registered, methods[class]), class .. ": registered and not described")
       assert.equal("", missing(methods[class], registered), class .. ": described and not registered")
     end
+  end)
+
+  it("name every scheduler point", function()
+    for _, point in ipairs(core.point_names()) do assert.truthy(fields.PoolOptions[point], point) end
   end)
 
   it("name every column of targets", function()
