@@ -110,8 +110,8 @@ void aisim_extents_release(aisim_extents *set, uint32_t run, uint32_t first, uin
 static bool grows(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end)
 {
     const aisim_extent_head *head = head_get(set, run);
-    if (head->last == AISIM_NONE || head->oldest != AISIM_NONE) {
-        return false;
+    if (head->last == AISIM_NONE || head->oldest != AISIM_NONE || set->eviction != NULL) {
+        return false; /* a score looks at each extent's own past */
     }
     aisim_extent *e = at(set, head->last);
     if (end_of(e) != first || e->refs != 1 || e->mark != AISIM_NONE || e->copy != AISIM_NONE) {
