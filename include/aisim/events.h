@@ -197,23 +197,27 @@ typedef struct aisim_observer {
     uint32_t mask; /**< AISIM_EV_BIT(…) of what it wants */
     void *context;
     aisim_observe_fn fn;
+    bool passive; /**< looks at the event and what it points to, at nothing else, changes nothing:
+                       passes in which nothing is decided may then be told in one go */
 } aisim_observer;
 
 enum { AISIM_MAX_OBSERVERS = 8 };
 
-/** The observers of one simulation. mask = union of theirs; recompute it with
+/** The observers of one simulation. mask = union of theirs; recompute the masks with
  *  aisim_observers_update() after changing one. */
 typedef struct aisim_observers {
     uint32_t mask;
+    uint32_t active_mask; /**< of those that are not passive */
     uint32_t n;
     aisim_observer list[AISIM_MAX_OBSERVERS];
 } aisim_observers;
 
 static inline void aisim_observers_update(aisim_observers *observers)
 {
-    observers->mask = 0;
+    observers->mask = observers->active_mask = 0;
     for (uint32_t i = 0; i < observers->n; i++) {
         observers->mask |= observers->list[i].mask;
+        observers->active_mask |= observers->list[i].passive ? 0 : observers->list[i].mask;
     }
 }
 

@@ -90,9 +90,7 @@ typedef struct aisim_request {
     int32_t priority;         /**< smaller = more urgent */
     uint32_t verifications;   /**< verifications so far: the step of the draws (mtp.md §2) */
     uint32_t accepted_drafts; /**< drafts accepted in them, before a burst is cut (mtp.md §7) */
-    uint32_t prefill_rank;    /**< hand-off: the rank that computed the prompt, else AISIM_NONE */
     uint32_t stored_blocks;   /**< host tier: prompt blocks below need no store any more */
-    uint32_t store_job;       /**< host tier: latest store, meaningless once it has ended */
     uint16_t client;          /**< index of the issuing client, AISIM_NO_CLIENT = none */
     uint16_t turn;            /**< of its session, from 0 */
     uint16_t class_id;        /**< traffic class, index into the simulation's class names */
@@ -102,7 +100,7 @@ typedef struct aisim_request {
     uint8_t flags;            /**< AISIM_REQF_… */
     uint8_t drafts;           /**< outstanding drafts (mtp.md §3) */
     uint8_t outstanding;      /**< results of passes in flight that will still come (N1) */
-} aisim_request; /* 192 bytes: a waiting request costs this, 12 for its queue entry, its content */
+} aisim_request; /* 184 bytes: a waiting request costs this, 12 for its queue entry, its content */
 
 enum {
     AISIM_REQF_NO_READ = 1,    /**< may not read the prefix cache, still fills it */

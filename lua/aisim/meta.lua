@@ -280,6 +280,7 @@ function Sim:autoscale(options) end
 ---@field generated integer
 ---@field computed integer
 ---@field reused_tokens integer     at first admission
+---@field host_reused_tokens integer   part of it that was loaded from the host tier
 ---@field priority integer          may be set
 ---@field arrival_ms number
 ---@field first_admit_ms number?

@@ -2,6 +2,7 @@
 #include "cluster/worker.h"
 
 #include "base/check.h"
+#include "sched/glide.h"
 
 void aisim_worker_deinit(aisim_worker *worker)
 {
@@ -92,12 +93,25 @@ static aisim_pass_items collect_items(aisim_worker *worker, const aisim_rank *ra
                               worker->context.data, worker->chunk_len.len, worker->context.len};
 }
 
+static bool same_shape(const aisim_pass_shape *a, const aisim_pass_shape *b)
+{
+    return a->n_prefill == b->n_prefill && a->new_tokens == b->new_tokens &&
+           a->past_tokens == b->past_tokens && a->n_decode == b->n_decode &&
+           a->context_tokens == b->context_tokens && a->verify_width == b->verify_width;
+}
+
 /* Duration of one rank's pass. */
 static int64_t price(aisim_worker *worker, const aisim_rank *rank, const aisim_batch *batch)
 {
+    int64_t ns;
+    if (worker->priced_ns >= 0) { /* the pass before which a glide ended */
+        AISIM_CHECK(same_shape(&worker->priced, &batch->shape));
+        ns = worker->priced_ns;
+        worker->priced_ns = -1;
+        return ns;
+    }
     aisim_profile *profile = rank->engine->profile;
     aisim_part before = aisim_part_enter(profile, AISIM_PART_TIMING);
-    int64_t ns;
     if (aisim_timing_wants_items(worker->timing)) {
         aisim_pass_items items = collect_items(worker, rank, batch);
         ns = aisim_timing_pass_items_ns(worker->timing, &batch->shape, &items);
@@ -137,6 +151,7 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
             int64_t duration_ns = price(worker, rank, batch);
             int64_t start_ns = aisim_offload_start(rank, t_ns); /* E-O4 */
             worker->price_failed |= duration_ns == AISIM_TIMING_FAILED;
+            worker->last_pass_ns = duration_ns;
             *end_ns = aisim_group_end_ns(*end_ns, start_ns + duration_ns);
         }
     }
@@ -146,6 +161,38 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
         worker->wave_step++;
     }
     return any;
+}
+
+int64_t aisim_worker_glide(aisim_worker *worker, int64_t t_ns, int64_t limit_ns, uint32_t most,
+                           uint32_t *passes)
+{
+    aisim_glide glide;
+    *passes = 0;
+    if (worker->n_ranks > 1 || worker->last_pass_ns > (limit_ns - t_ns) / 4 ||
+        !aisim_timing_is_pure(worker->timing) || aisim_timing_wants_items(worker->timing) ||
+        !aisim_glide_begin(&glide, worker->ranks[0], t_ns)) {
+        return t_ns;
+    }
+    const aisim_pass_shape *shape;
+    while (glide.passes < most && (shape = aisim_glide_plan(&glide)) != NULL) {
+        int64_t duration_ns = aisim_timing_pass_ns(worker->timing, shape);
+        if (duration_ns == AISIM_TIMING_FAILED) {
+            break; /* again, and reported, when the pass is planned */
+        }
+        if (duration_ns >= limit_ns - t_ns) {
+            worker->priced = *shape;
+            worker->priced_ns = duration_ns;
+            break;
+        }
+        aisim_glide_commit(&glide, t_ns, t_ns + duration_ns);
+        t_ns += duration_ns;
+    }
+    aisim_glide_end(&glide);
+    worker->glided += glide.passes;
+    worker->serial += glide.passes;
+    worker->wave_step += glide.passes;
+    *passes = glide.passes;
+    return t_ns;
 }
 
 void aisim_worker_end(aisim_worker *worker, int64_t end_ns)

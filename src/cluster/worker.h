@@ -25,6 +25,10 @@ typedef struct aisim_worker {
     uint32_t requests;               /* placed here and not ended */
     uint64_t wave_step;              /* E-G2: group passes since the group was drained */
     bool price_failed;               /* the timing model failed; see aisim_timing_error */
+    aisim_pass_shape priced;         /* a pass that is priced already, but did not begin … */
+    int64_t priced_ns;               /* … and its duration, -1 = none */
+    int64_t last_pass_ns;            /* duration of the last one */
+    uint64_t glided;                 /* passes that aisim_worker_glide walked through */
     AISIM_ARRAY(uint64_t) chunk_len; /* scratch of models that price each request */
     AISIM_ARRAY(uint64_t) chunk_start;
     AISIM_ARRAY(uint64_t) context;
@@ -41,6 +45,12 @@ bool aisim_worker_ready(const aisim_worker *worker);
  * model failed and the run has to end. */
 bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
                         int64_t *end_ns);
+
+/** Passes of the only rank from t on in which nothing is decided (sched/glide.h), as far as they
+ * end before limit_ns, at most `most` of them.
+ *  @param passes  receives their number. @return the end of the last one, t_ns without any */
+int64_t aisim_worker_glide(aisim_worker *worker, int64_t t_ns, int64_t limit_ns, uint32_t most,
+                           uint32_t *passes);
 
 /** Completes all planned ranks, in rank order. */
 void aisim_worker_end(aisim_worker *worker, int64_t end_ns);

@@ -61,6 +61,7 @@ void aisim_host_group_free(aisim_host_group *group)
     }
     for (uint32_t i = 0; i < group->clients.len; i++) {
         aisim_array_free(&group->clients.data[i]->loads);
+        aisim_map_free(&group->clients.data[i]->latest);
         aisim_free(group->clients.data[i]);
     }
     for (uint32_t i = 0; i < group->jobs.len; i++) {
@@ -146,6 +147,12 @@ static uint32_t take_job(aisim_host *host, aisim_host_kind kind)
 static void give_job(aisim_host_group *group, uint32_t index)
 {
     aisim_host_job *job = job_at(group, index);
+    if (job->kind == AISIM_HOST_STORE) {
+        aisim_map *latest = &group->clients.data[job->client]->latest;
+        if (aisim_map_get(latest, job->request_id, 0) == index) {
+            aisim_map_remove(latest, job->request_id, 0);
+        }
+    }
     job->state = AISIM_HOST_JOB_FREE;
     job->cohort.len = 0;
     job->next = group->free_job;
@@ -158,9 +165,9 @@ void aisim_host_forget(aisim_host *host, uint32_t job)
     give_job(host->group, job);
 }
 
-static void own(aisim_host *host, aisim_host_job *job, uint32_t slot, uint32_t request_id,
-                int64_t t_ns)
+static void own(aisim_host *host, uint32_t index, uint32_t slot, uint32_t request_id, int64_t t_ns)
 {
+    aisim_host_job *job = job_at(host->group, index);
     job->id = host->group->next_id++;
     job->slot = slot;
     job->request_id = request_id;
@@ -170,6 +177,9 @@ static void own(aisim_host *host, aisim_host_job *job, uint32_t slot, uint32_t r
         job->blocks += job->cohort.data[i].count;
     }
     host->outstanding++;
+    if (job->kind == AISIM_HOST_STORE) {
+        aisim_map_set(&host->latest, request_id, 0, index);
+    }
 }
 
 /* ---- paths ----------------------------------------------------------------------------------- */
@@ -202,8 +212,7 @@ const aisim_host_stretches *aisim_host_path(aisim_host_group *group, uint32_t ru
     return &group->path;
 }
 
-/* §6: reverse touch of blocks [first, end) of a path. */
-static void touch_path(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end)
+void aisim_host_touch(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end)
 {
     const aisim_content *content = group->pool.content;
     uint32_t upto = end;
@@ -232,7 +241,7 @@ aisim_host_admission aisim_host_prepare_range(aisim_host *host, const aisim_host
         host->totals.unfittable += result == AISIM_HOST_UNFITTABLE;
         return result;
     }
-    own(host, job_at(group, index), slot, request_id, t_ns);
+    own(host, index, slot, request_id, t_ns);
     job_at(group, index)->state = AISIM_HOST_JOB_PREPARED;
     append(group, &host->prepared, index);
     *job = index;
@@ -248,7 +257,7 @@ aisim_host_admission aisim_host_prepare(aisim_host *host, uint32_t run, uint32_t
     aisim_host_admission result = aisim_host_prepare_range(host, group->path.data, group->path.len,
                                                            slot, request_id, t_ns, job);
     if (result == AISIM_HOST_PREPARED && host->config.touch_prompt_on_store) {
-        touch_path(group, run, 0, prompt_blocks);
+        aisim_host_touch(group, run, 0, prompt_blocks);
     }
     return result;
 }
@@ -282,14 +291,22 @@ uint32_t aisim_host_submit(aisim_host *host, int64_t t_ns)
     return index;
 }
 
-bool aisim_host_stores(const aisim_host *host, uint32_t job, uint32_t request_id)
+uint32_t aisim_host_adopt(aisim_host *host, uint32_t slot, uint32_t request_id, uint64_t id,
+                          int64_t prepared_ns, int64_t begin_ns, int64_t done_ns)
 {
-    if (job >= host->group->jobs.len) {
-        return false;
-    }
-    const aisim_host_job *j = job_at(host->group, job);
-    return j->state != AISIM_HOST_JOB_FREE && j->kind == AISIM_HOST_STORE &&
-           j->request_id == request_id && j->client == host->client;
+    uint32_t index = take_job(host, AISIM_HOST_STORE);
+    aisim_host_job *job = job_at(host->group, index);
+    job->id = id;
+    job->slot = slot;
+    job->request_id = request_id;
+    job->prepared_ns = prepared_ns;
+    job->begin_ns = begin_ns;
+    job->done_ns = done_ns;
+    job->state = AISIM_HOST_JOB_MOVING;
+    aisim_map_set(&host->latest, request_id, 0, index);
+    append(host->group, &host->lane[AISIM_HOST_STORE], index);
+    host->outstanding++;
+    return index;
 }
 
 /* ---- lookup ---------------------------------------------------------------------------------- */
@@ -331,7 +348,7 @@ aisim_host_outcome aisim_host_lookup(aisim_host *host, const aisim_host_query *q
     aisim_host_group *group = host->group;
     host->totals.lookups++;
     *blocks = 0;
-    if (aisim_host_stores(host, q->latest_store, q->request_id)) {
+    if (aisim_map_get(&host->latest, q->request_id, 0) != AISIM_NONE) {
         host->totals.deferred++;
         return AISIM_HOST_DEFERRED; /* step 3: without touching */
     }
@@ -342,9 +359,9 @@ aisim_host_outcome aisim_host_lookup(aisim_host *host, const aisim_host_query *q
         matched = match_path(host, &wait);
     }
     if (host->config.touch_prompt_on_lookup) { /* step 6, §10 */
-        touch_path(group, q->run, 0, q->prompt_blocks);
+        aisim_host_touch(group, q->run, 0, q->prompt_blocks);
     } else {
-        touch_path(group, q->run, q->device_blocks, q->device_blocks + matched);
+        aisim_host_touch(group, q->run, q->device_blocks, q->device_blocks + matched);
     }
     if (matched == 0) {
         return AISIM_HOST_MISS;
@@ -370,7 +387,7 @@ uint32_t aisim_host_load_range(aisim_host *host, const aisim_host_stretch *range
     for (uint32_t i = 0; i < n; i++) {
         aisim_array_push(&job->cohort, range[i]);
     }
-    own(host, job, slot, request_id, now_ns);
+    own(host, index, slot, request_id, now_ns);
     aisim_host_pool_pin(&group->pool, job->cohort.data, job->cohort.len);
     aisim_array_push(&host->loads, index);
     begin_move(host, index, start_ns, now_ns);

@@ -16,6 +16,7 @@
 #define AISIM_HOST_HOST_H
 
 #include "aisim/status.h"
+#include "base/map.h"
 #include "host/fair_link.h"
 #include "host/host_pool.h"
 #include "host/lane.h"
@@ -86,6 +87,7 @@ typedef struct aisim_host {
     aisim_host_queue prepared;   /* stores of the pass under way */
     aisim_host_queue arrived;    /* shared: settled, not delivered */
     AISIM_ARRAY(uint32_t) loads; /* moving */
+    aisim_map latest;            /* request id -> its latest store, while that is a job */
     uint32_t outstanding;        /* jobs prepared or moving or arrived */
     aisim_host_totals totals;
 } aisim_host;
@@ -111,10 +113,13 @@ aisim_host *aisim_host_join(aisim_host_group *group, const aisim_host_config *co
  *  Moving stores still land in a shared pool; a private pool is emptied with them. */
 void aisim_host_leave(aisim_host *host, int64_t t_ns);
 
-/** Blocks [first, end) of the path that ends in `run` as stretches, root first; valid until the next
- *  call with this group. O(runs touched and those behind) */
+/** Blocks [first, end) of the path that ends in `run` as stretches, root first; valid until the
+ * next call with this group. O(runs touched and those behind) */
 const aisim_host_stretches *aisim_host_path(aisim_host_group *group, uint32_t run, uint32_t first,
                                             uint32_t end);
+
+/** §6: reverse touch of blocks [first, end) of a path. O(extents touched) */
+void aisim_host_touch(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end);
 
 /* ---- stores -------------------------------------------------------------------------------- */
 
@@ -143,15 +148,17 @@ typedef struct aisim_host_query {
     uint32_t prompt_blocks; /**< full blocks of the prompt: its keys */
     uint32_t device_blocks; /**< leading blocks the device has */
     uint32_t request_id;
-    uint32_t latest_store; /**< job of the request's latest store, AISIM_NONE = none */
 } aisim_host_query;
 
 /** §7.2, steps 3 to 6. @param blocks  HIT: length of the run behind the device blocks */
 aisim_host_outcome aisim_host_lookup(aisim_host *host, const aisim_host_query *query,
                                      uint32_t *blocks);
 
-/** The job is a store of that request that has not been delivered. */
-bool aisim_host_stores(const aisim_host *host, uint32_t job, uint32_t request_id);
+/** A store that has been moving outside of the table (host_stream.h) becomes an ordinary job at the
+ *  end of its lane, with the times it has; totals know it already. @return the job; the caller
+ *  fills its cohort and its number of blocks. */
+uint32_t aisim_host_adopt(aisim_host *host, uint32_t slot, uint32_t request_id, uint64_t id,
+                          int64_t prepared_ns, int64_t begin_ns, int64_t done_ns);
 
 /** §7.4: copies blocks [first, end) of the path, all resident, to the device.
  *  @param start_ns  not before; >= now. @return the job */

@@ -310,6 +310,28 @@ static void evict(aisim_host_pool *pool, uint64_t blocks)
     }
 }
 
+uint32_t aisim_host_pool_deepest(const aisim_host_pool *pool, uint32_t run)
+{
+    uint32_t last = last_of(pool, run);
+    return last == AISIM_NONE ? 0 : end_of(at(pool, last));
+}
+
+uint64_t aisim_host_pool_victims(const aisim_host_pool *pool, const uint32_t *runs, uint32_t n,
+                                 uint64_t most)
+{
+    uint64_t found = 0;
+    for (uint32_t i = pool->lru_first; i != AISIM_NONE && found < most; i = at(pool, i)->lru_next) {
+        const aisim_host_extent *e = at(pool, i);
+        for (uint32_t k = 0; k < n; k++) {
+            if (runs[k] == e->run) {
+                return found;
+            }
+        }
+        found += e->pins == 0 ? e->count : 0;
+    }
+    return found < most ? found : most;
+}
+
 static void reserve(aisim_host_pool *pool, aisim_host_stretch s)
 {
     aisim_host_extent made = {

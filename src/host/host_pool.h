@@ -96,6 +96,14 @@ typedef enum {
 aisim_host_admission aisim_host_pool_admit(aisim_host_pool *pool, const aisim_host_stretch *range,
                                            uint32_t n, aisim_host_stretches *cohort);
 
+/** Block behind the deepest one of the run that is here, pending ones too; 0 = none. O(1) */
+uint32_t aisim_host_pool_deepest(const aisim_host_pool *pool, uint32_t run);
+
+/** Blocks that the next evictions could take before they meet one of the n runs; counting stops at
+ *  `most`. O(extents counted) */
+uint64_t aisim_host_pool_victims(const aisim_host_pool *pool, const uint32_t *runs, uint32_t n,
+                                 uint64_t most);
+
 /** The copy of a cohort has ended: its blocks are resident, the newest, one epoch (§6). */
 void aisim_host_pool_land(aisim_host_pool *pool, const aisim_host_stretch *cohort, uint32_t n);
 

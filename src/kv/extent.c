@@ -106,9 +106,29 @@ void aisim_extents_release(aisim_extents *set, uint32_t run, uint32_t first, uin
 
 /* ---- publication ----------------------------------------------------------------------------- */
 
+/* The common case: blocks behind the last ones of the owner, which nobody shares. */
+static bool grows(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end)
+{
+    const aisim_extent_head *head = head_get(set, run);
+    if (head->last == AISIM_NONE || head->oldest != AISIM_NONE || set->eviction != NULL) {
+        return false; /* a score looks at each extent's own past */
+    }
+    aisim_extent *e = at(set, head->last);
+    if (end_of(e) != first || e->refs != 1 || e->mark != AISIM_NONE || e->copy != AISIM_NONE) {
+        return false;
+    }
+    e->count += end - first;
+    return true;
+}
+
 void aisim_extents_publish(aisim_extents *set, uint32_t run, uint32_t first, uint32_t end,
                            uint32_t owner, aisim_extent_made_fn made_fn, void *context)
 {
+    set->generation++;
+    if (grows(set, run, first, end)) {
+        made_fn(context, run, first, end - first, true);
+        return;
+    }
     aisim_extent made = {.run = run,
                          .refs = 1,
                          .lru_prev = AISIM_NONE,
@@ -148,7 +168,6 @@ void aisim_extents_publish(aisim_extents *set, uint32_t run, uint32_t first, uin
             before = next;
         }
     }
-    set->generation++;
 }
 
 bool aisim_extents_complete_page(aisim_extents *set, uint32_t page, uint32_t run, uint32_t block,

@@ -142,6 +142,13 @@ bool aisim_extents_complete_page(aisim_extents *set, uint32_t page, uint32_t run
 void aisim_extents_evict(aisim_extents *set, uint64_t blocks, aisim_extent_gone_fn gone,
                          void *context);
 
+/** Blocks that the next evictions take without more ado: only copies of their identity, no
+ *  checkpoints, not being read. Counting stops at `most`. O(extents counted) */
+uint64_t aisim_extents_clean(const aisim_extents *set, uint64_t most);
+
+/** No copy of a block of the run from `block` on is indexed, and no block of it twice. O(1) */
+bool aisim_extents_ends_at(const aisim_extents *set, uint32_t run, uint32_t block);
+
 /** What a block nobody uses is worth: see aisim/points.h, point evict. */
 typedef double (*aisim_extent_score_fn)(void *context, int64_t age_ns, uint32_t depth,
                                         uint32_t reuse);

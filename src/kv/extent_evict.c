@@ -146,6 +146,27 @@ void aisim_extents_evict(aisim_extents *set, uint64_t blocks, aisim_extent_gone_
     set->generation++;
 }
 
+uint64_t aisim_extents_clean(const aisim_extents *set, uint64_t most)
+{
+    uint64_t found = 0;
+    for (uint32_t i = set->lru_first; i != AISIM_NONE && found < most; i = at(set, i)->lru_next) {
+        const aisim_extent *e = at(set, i);
+        if (e->kind != AISIM_EXTENT_PRIMARY || e->mark != AISIM_NONE || e->copy != AISIM_NONE ||
+            head_get(set, e->run)->oldest != AISIM_NONE) {
+            break;
+        }
+        found += e->count;
+    }
+    return found < most ? found : most;
+}
+
+bool aisim_extents_ends_at(const aisim_extents *set, uint32_t run, uint32_t block)
+{
+    const aisim_extent_head *head = head_get(set, run);
+    return head->oldest == AISIM_NONE &&
+           (head->last == AISIM_NONE || end_of(at(set, head->last)) <= block);
+}
+
 /* ---- verification ---------------------------------------------------------------------------- */
 
 void aisim_extents_verify(const aisim_extents *set)

@@ -170,6 +170,12 @@ double aisim_l_draw(lua_State *L, int dist, int rng)
     return x;
 }
 
+bool aisim_l_dist_is_constant(lua_State *L, int dist)
+{
+    const l_dist *d = luaL_testudata(L, dist, AISIM_L_DIST);
+    return lua_type(L, dist) == LUA_TNUMBER || (d != NULL && d->kind == D_CONST);
+}
+
 uint32_t aisim_l_draw_count(lua_State *L, int dist, int rng, uint32_t least, const char *what)
 {
     double x = aisim_l_draw(L, dist, rng);

@@ -275,7 +275,7 @@ void aisim_l_hooks_init(aisim_l_sim *s)
     s->hooks = make();
     aisim_observers *observers = aisim_sim_observers(s->sim);
     s->hooks->observer = observers->n++;
-    observers->list[s->hooks->observer] = (aisim_observer){0, s, observe};
+    observers->list[s->hooks->observer] = (aisim_observer){.context = s, .fn = observe};
 }
 
 void aisim_l_hooks_free(aisim_l_sim *s)

@@ -26,6 +26,8 @@ double aisim_l_draw(lua_State *L, int dist, int rng);
 const void *aisim_l_plain_dist(lua_State *L, int index);
 /** The same draw as aisim_l_draw. Not checked: may be infinite. */
 double aisim_l_draw_plain(const void *dist, aisim_rng *rng);
+/** Every draw gives the same and leaves its stream as it is: a plain number, a constant. */
+bool aisim_l_dist_is_constant(lua_State *L, int dist);
 
 /** Draws a count: rounded to the nearest whole number, at least `least`, at most 2^31 - 1; raises
  *  for draws below 0. */

@@ -126,6 +126,7 @@ const char *aisim_l_request_state_text(uint8_t state)
     X(generated)                                                                                   \
     X(computed)                                                                                    \
     X(reused_tokens)                                                                               \
+    X(host_reused_tokens)                                                                          \
     X(priority)                                                                                    \
     X(arrival_ms)                                                                                  \
     X(first_admit_ms)                                                                              \
@@ -212,6 +213,9 @@ static void push_field(lua_State *L, aisim_l_sim *s, const aisim_request *q, fie
         return;
     case F_reused_tokens:
         lua_pushinteger(L, q->first_reused);
+        return;
+    case F_host_reused_tokens:
+        lua_pushinteger(L, q->host_reused);
         return;
     case F_priority:
         lua_pushinteger(L, q->priority);

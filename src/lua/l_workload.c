@@ -20,6 +20,8 @@ typedef struct l_units {
     uint64_t prefix;
     uint32_t prefix_tokens;
     int32_t priority;
+    bool constant;   /* every unit is alike … */
+    aisim_unit unit; /* … and this is it, once one has been drawn */
 } l_units;
 
 static uint32_t draw_part(lua_State *L, int ref, int stream, const char *what)
@@ -61,6 +63,10 @@ static int step_unit(lua_State *L)
 static bool next_unit(void *context, aisim_unit *unit, aisim_error *err)
 {
     l_units *u = context;
+    if (u->constant && u->unit.prompt_tokens > 0) {
+        *unit = u->unit;
+        return true;
+    }
     if (!aisim_l_source_step(u->source, step_unit, 3, err)) {
         return false;
     }
@@ -75,6 +81,7 @@ static bool next_unit(void *context, aisim_unit *unit, aisim_error *err)
         unit->prefix_tokens = u->prefix_tokens;
         unit->prompt_tokens += u->prefix_tokens;
     }
+    u->unit = *unit;
     return true;
 }
 
@@ -93,6 +100,11 @@ static aisim_unit_source read_units(lua_State *L, int table, aisim_l_source *sou
     u->rows = aisim_l_anchor_field(L, s, table, "rows");
     u->group = aisim_l_anchor_field(L, s, table, "prefix_group");
     u->group_stream = aisim_l_anchor_stream(L, s, streams, "prefix");
+    lua_getfield(L, table, "prompt");
+    lua_getfield(L, table, "output");
+    u->constant = u->rows == LUA_NOREF && u->group == LUA_NOREF &&
+                  aisim_l_dist_is_constant(L, -1) && aisim_l_dist_is_constant(L, -2);
+    lua_pop(L, 2);
     u->prefix = aisim_l_name_field(L, table, "prefix_name");
     u->prefix_tokens = (uint32_t)aisim_l_number_field(L, table, "prefix_tokens", 0);
     u->priority = (int32_t)aisim_l_number_field(L, table, "priority", 0);

@@ -1,8 +1,8 @@
 /* digest.h - the distribution of a stream of numbers: n, mean, min, max, std, percentiles.
  *
  * Two representations behind one interface:
- *   exact   pairs (value, weight); equal neighbours share a pair, so a bulk of equal token gaps is
- *           one step and one entry. Percentiles follow the rule of the digest.
+ *   exact   pairs (value, weight); a value that came lately shares its pair, so a bulk of equal
+ *           token gaps is one step and one entry. Percentiles follow the rule of the digest.
  *   sketch  counters in buckets of 1/512 of a power of two; bounded memory (4 KiB for each power of
  *           two that occurs). A percentile is within 0.1 % of the `nearest` rule.
  * A digest starts exact and turns into a sketch when it holds more distinct values than its limit;
@@ -45,6 +45,9 @@ typedef struct aisim_sample {
 
 struct aisim_sketch;
 
+/** Places in `recent`. */
+enum { AISIM_DIGEST_RECENT = 64 };
+
 typedef struct aisim_digest {
     aisim_percentile_rule rule;
     uint32_t limit;  /**< distinct values, >= 1 */
@@ -52,7 +55,8 @@ typedef struct aisim_digest {
     uint64_t n;      /**< sum of the weights */
     double min, max; /**< 0 while n = 0 */
     AISIM_ARRAY(aisim_sample) samples;
-    struct aisim_sketch *sketch; /**< NULL while exact */
+    uint32_t recent[AISIM_DIGEST_RECENT]; /**< by value: a sample that may have it */
+    struct aisim_sketch *sketch;          /**< NULL while exact */
 } aisim_digest;
 
 /** @param limit  0 = AISIM_DIGEST_LIMIT */

@@ -17,7 +17,13 @@ typedef struct aisim_gauge {
     double value;      /**< holds since since_ns */
     int64_t since_ns;
     bool set; /**< there is a value */
+    /* shares of a small whole are counted by their part and join `held` when it is asked for */
+    uint64_t *parts;                   /**< nanoseconds for each part 0 .. whole; NULL = none */
+    uint32_t whole, part, least, most; /**< the parts counted so far lie in [least, most] */
 } aisim_gauge;
+
+/** Largest whole whose parts are counted one by one (8 bytes each, touched where they occur). */
+enum { AISIM_GAUGE_PARTS = 1 << 19 };
 
 void aisim_gauge_init(aisim_gauge *gauge);
 void aisim_gauge_clear(aisim_gauge *gauge); /**< empty, no value */
@@ -30,6 +36,9 @@ void aisim_gauge_begin(aisim_gauge *gauge, int64_t t_ns);
 
 /** From t on the value is v. O(1). */
 void aisim_gauge_set(aisim_gauge *gauge, int64_t t_ns, double value);
+
+/** The same with v = part / whole, 0 <= part <= whole, whole > 0. */
+void aisim_gauge_set_share(aisim_gauge *gauge, int64_t t_ns, uint64_t part, uint64_t whole);
 
 /** Counts the value up to t; may be called again with a later t. */
 void aisim_gauge_end(aisim_gauge *gauge, int64_t t_ns);

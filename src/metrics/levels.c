@@ -30,9 +30,9 @@ static void end_gauges(aisim_level_gauges *gauges, int64_t t_ns)
 
 static void set_gauges(aisim_level_gauges *gauges, int64_t t_ns)
 {
-    double total = gauges->total > 0 ? (double)gauges->total : 1;
-    aisim_gauge_set(&gauges->usage, t_ns, (double)gauges->used / total);
-    aisim_gauge_set(&gauges->share, t_ns, (double)gauges->cached / total);
+    uint64_t total = gauges->total > 0 ? gauges->total : 1;
+    aisim_gauge_set_share(&gauges->usage, t_ns, gauges->used, total);
+    aisim_gauge_set_share(&gauges->share, t_ns, gauges->cached, total);
 }
 
 /* Until there is a second rank, the sum is the first one. */
@@ -63,8 +63,8 @@ void aisim_levels_free(aisim_levels *levels)
     aisim_array_free(&levels->log);
 }
 
-uint32_t aisim_levels_set(aisim_levels *levels, int64_t t_ns, uint32_t rank, uint64_t used,
-                          uint64_t cached, uint64_t total)
+bool aisim_levels_set(aisim_levels *levels, int64_t t_ns, uint32_t rank, uint64_t used,
+                      uint64_t cached, uint64_t total)
 {
     while (levels->ranks.len <= rank) {
         aisim_level_gauges gauges;
@@ -74,9 +74,16 @@ uint32_t aisim_levels_set(aisim_levels *levels, int64_t t_ns, uint32_t rank, uin
             copy_gauges(&levels->sum, &levels->ranks.data[0]);
         }
     }
+    aisim_level_gauges *last = &levels->ranks.data[rank];
+    if (last->last_used == used && last->last_cached == cached && last->last_total == total) {
+        return false; /* holds on */
+    }
+    last->last_used = used;
+    last->last_cached = cached;
+    last->last_total = total;
     aisim_level level = {t_ns, used, cached, total, rank, levels->log.len};
     aisim_array_push(&levels->log, level);
-    return levels->log.len;
+    return true;
 }
 
 /* ---- folding --------------------------------------------------------------------------------- */

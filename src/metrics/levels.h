@@ -21,9 +21,10 @@ typedef struct aisim_level { /* blocks of a rank from t on */
 } aisim_level;
 
 typedef struct aisim_level_gauges {
-    uint64_t used, cached, total; /**< at the end of what was folded */
-    aisim_gauge usage;            /**< used / total */
-    aisim_gauge share;            /**< cached / total: reusable, not in use */
+    uint64_t used, cached, total;                /**< at the end of what was folded */
+    uint64_t last_used, last_cached, last_total; /**< at the end of the log */
+    aisim_gauge usage;                           /**< used / total */
+    aisim_gauge share;                           /**< cached / total: reusable, not in use */
 } aisim_level_gauges;
 
 typedef struct aisim_levels {
@@ -36,9 +37,9 @@ typedef struct aisim_levels {
 void aisim_levels_init(aisim_levels *levels);
 void aisim_levels_free(aisim_levels *levels);
 
-/** From t on the rank has these blocks. O(1). @return entries that wait in the log. */
-uint32_t aisim_levels_set(aisim_levels *levels, int64_t t_ns, uint32_t rank, uint64_t used,
-                          uint64_t cached, uint64_t total);
+/** From t on the rank has these blocks. O(1). @return whether that is a change, now in the log. */
+bool aisim_levels_set(aisim_levels *levels, int64_t t_ns, uint32_t rank, uint64_t used,
+                      uint64_t cached, uint64_t total);
 
 /** Nothing before t belongs to the interval: applies what waits without counting time. */
 void aisim_levels_forget(aisim_levels *levels);

@@ -185,7 +185,7 @@ static void complete_record(aisim_recorder *recorder, const aisim_request *reque
     bool moved = (request->flags & AISIM_REQF_MOVED) != 0;
     record->decode_worker = worker_number(recorder, request->rank);
     record->prefill_worker =
-        moved ? worker_number(recorder, request->prefill_rank) : record->decode_worker;
+        moved ? (double)NAN : record->decode_worker; /* nobody moves requests yet */
     if (recorder->config.annotate != NULL) {
         recorder->config.annotate(recorder->config.annotate_context, request, record);
     }
@@ -296,11 +296,10 @@ static void fold(aisim_recorder *recorder, int64_t t_ns)
 void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
                           uint64_t cached, uint64_t total)
 {
-    uint32_t waiting = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
-    if (waiting % FOLD_LEVELS != 0) {
-        return;
+    bool changed = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
+    if (changed && recorder->levels.log.len % FOLD_LEVELS == 0) {
+        fold(recorder, t_ns);
     }
-    fold(recorder, t_ns);
 }
 
 void aisim_recorder_peek(aisim_recorder *recorder, int64_t t_ns)
@@ -603,7 +602,7 @@ aisim_observer aisim_recorder_observer(aisim_recorder *recorder)
         AISIM_EV_WORKER_STATE, AISIM_EV_PASS_END,   AISIM_EV_KV_LEVEL,    AISIM_EV_PHASE,
         AISIM_EV_VERIFY,       AISIM_EV_UNFINISHED, AISIM_EV_PLAY_START,  AISIM_EV_PLAY_END,
         AISIM_EV_RANK_TOTALS,  AISIM_EV_ROUTE};
-    aisim_observer observer = {.context = recorder, .fn = observe};
+    aisim_observer observer = {.context = recorder, .fn = observe, .passive = true};
     for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         observer.mask |= AISIM_EV_BIT(wanted[i]);
     }

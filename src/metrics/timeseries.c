@@ -121,7 +121,8 @@ aisim_observer aisim_timeseries_observer(aisim_timeseries *series)
                                     AISIM_EV_BIT(AISIM_EV_PREEMPT) | AISIM_EV_BIT(AISIM_EV_VERIFY) |
                                     AISIM_EV_BIT(AISIM_EV_TRANSFER_END),
                             .context = series,
-                            .fn = observe};
+                            .fn = observe,
+                            .passive = true};
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */

@@ -440,22 +440,25 @@ void aisim_rank_plan_waiting(aisim_rank *rank)
 {
     const aisim_scheduler_config *config = &rank->config.scheduler;
     bool at_zero = config->admit_at_zero_budget && rank->offload.host == NULL; /* R5 */
-    uint32_t head;
+    uint32_t head = next_head(rank), passed = AISIM_NONE;
+    bool stopped = false;
     while (rank->running.len < config->max_sequences && (rank->budget_left > 0 || at_zero) &&
-           (head = next_head(rank)) != AISIM_NONE) { /* E-P7 */
+           head != AISIM_NONE) { /* E-P7 */
         outcome result = plan_head(rank, head);
-        if (result == STOP) {
-            break;
+        if (result == STOP) { /* nobody overtakes but those who hold their blocks already */
+            bool connector = aisim_rank_request(rank, head)->state == AISIM_REQ_SKIPPED;
+            passed = connector ? head : AISIM_NONE;
+            stopped = true;
         }
         if (result == SKIP) {
             step_aside(rank, head);
-            continue;
         }
         const aisim_batch *batch = aisim_rank_current(rank);
         if (result == ADMITTED && rank->budget_left == 0 &&
             batch->plan.data[batch->plan.len - 1].tokens == 0) {
             break; /* E-P16 */
         }
+        head = stopped ? aisim_offload_loaded_behind(rank, passed) : next_head(rank);
     }
     step_back(rank);
 }

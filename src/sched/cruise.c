@@ -182,7 +182,7 @@ static void trail(aisim_rank *rank, const aisim_request *r)
 {
     const aisim_running *running = &rank->running.data[r->position];
     if (running->recurrent != AISIM_NONE &&
-        rank->recurrents.slots.data[running->recurrent].previous.extent != AISIM_NONE) {
+        aisim_recurrent_trails(&rank->recurrents.slots.data[running->recurrent])) {
         aisim_array_push(&rank->cruise.trailing, running->slot);
     }
 }

@@ -135,6 +135,19 @@ uint32_t aisim_offload_head(const aisim_rank *rank)
     return AISIM_NONE;
 }
 
+uint32_t aisim_offload_loaded_behind(const aisim_rank *rank, uint32_t slot)
+{
+    bool behind = slot == AISIM_NONE;
+    for (uint32_t i = 0; rank->offload.ready > 0 && i < rank->offload.queue.len; i++) {
+        const aisim_connector_entry *e = &rank->offload.queue.data[i];
+        if (behind && e->stage == AISIM_CONNECTOR_LOADED) {
+            return e->slot;
+        }
+        behind = behind || e->slot == slot;
+    }
+    return AISIM_NONE;
+}
+
 /* §7.5: all sleepers of the rank. */
 static void wake_all(aisim_rank *rank)
 {
@@ -222,8 +235,7 @@ aisim_offload_step aisim_offload_examine(aisim_rank *rank, uint32_t slot, aisim_
     aisim_host_query query = {.run = r->lease.run,
                               .prompt_blocks = r->prompt_tokens / rank->pool.block_size,
                               .device_blocks = hit->whole,
-                              .request_id = r->id,
-                              .latest_store = r->store_job};
+                              .request_id = r->id};
     uint32_t blocks;
     aisim_host_outcome outcome = aisim_host_lookup(tier(rank), &query, &blocks);
     if (outcome == AISIM_HOST_MISS) {
@@ -260,7 +272,6 @@ static void store(aisim_rank *rank, uint32_t slot)
             aisim_extents_copy_begin(&rank->pool.extents, s.run, s.first, s.first + s.count,
                                      r->lease.owner, job, shared(rank));
         }
-        r->store_job = job;
         evicted = tier(rank)->group->pool.evicted_blocks - evicted;
         if (evicted > 0 && aisim_wanted(&rank->engine->observers, AISIM_EV_HOST_EVICT)) {
             aisim_offload_tell_evicted(rank, job, evicted);

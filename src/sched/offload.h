@@ -4,6 +4,8 @@
  * Requests that wait for a transfer stand in the *connector queue*, in the order of their first
  * deferral, and are examined before the waiting queue. A sleeper is passed over until some transfer
  * of the rank has ended; `ready` says whether anybody is worth examining, so sleepers cost nothing.
+ * When the walk stops at a head without room, requests whose load is done are tried all the same:
+ * they hold blocks, so a head that waits for these would wait for ever (a decision beyond §7.5).
  *
  * The headroom of E-R3 is one number, moved by what each request contributes: unfinished prefills
  * keep theirs in their running entry, loads in their connector entry. */
@@ -56,6 +58,11 @@ void aisim_offload_deinit(struct aisim_rank *rank);
 
 /** First connector entry worth examining, AISIM_NONE = none. */
 uint32_t aisim_offload_head(const struct aisim_rank *rank);
+
+/** First connector entry behind that of `slot` (AISIM_NONE = from the begin) whose load is done,
+ *  AISIM_NONE = none. It has most of its blocks already: when the head finds no room, it may still
+ *  go on, and if nothing else moves, only its end makes room. */
+uint32_t aisim_offload_loaded_behind(const struct aisim_rank *rank, uint32_t slot);
 
 typedef enum {
     AISIM_OFFLOAD_GO_ON, /* admit it with the hit */

@@ -34,6 +34,25 @@ void aisim_offload_tell(const aisim_rank *rank, uint32_t index, aisim_event_type
     aisim_emit(&rank->engine->observers, &event);
 }
 
+void aisim_offload_tell_streamed(const aisim_rank *rank, const aisim_request *r,
+                                 const aisim_streamed *store, int64_t t_ns)
+{
+    if (!aisim_wanted(&rank->engine->observers, AISIM_EV_TRANSFER_END)) {
+        return;
+    }
+    aisim_event event = {
+        .type = AISIM_EV_TRANSFER_END, .rank = rank->index, .t_ns = t_ns, .request = r};
+    event.u.transfer.kind = AISIM_TRANSFER_OFFLOAD;
+    event.u.transfer.src = event.u.transfer.dst = rank->worker;
+    event.u.transfer.request_id = r->id;
+    event.u.transfer.blocks = store->end - store->first;
+    event.u.transfer.bytes =
+        (uint64_t)((double)event.u.transfer.blocks * rank->offload.host->group->block_bytes);
+    event.u.transfer.begin_ns = store->begin_ns;
+    event.u.transfer.end_ns = store->done_ns;
+    aisim_emit(&rank->engine->observers, &event);
+}
+
 void aisim_offload_tell_evicted(const aisim_rank *rank, uint32_t index, uint64_t blocks)
 {
     const aisim_host_job *job = aisim_host_job_at(rank->offload.host, index);

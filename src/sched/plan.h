@@ -3,6 +3,7 @@
 #define AISIM_SCHED_PLAN_H
 
 #include "base/check.h"
+#include "host/host_stream.h"
 #include "sched/rank.h"
 
 void aisim_rank_enqueue(aisim_rank *rank, uint32_t slot);
@@ -96,6 +97,9 @@ void aisim_rank_show_kv(aisim_rank *rank, int64_t t_ns);
 
 /** A transfer begins or has been delivered (offload_events.c). */
 void aisim_offload_tell(const aisim_rank *rank, uint32_t job, aisim_event_type type, int64_t t_ns);
+/** The end of a store that was no job of its own (host/host_stream.h). */
+void aisim_offload_tell_streamed(const aisim_rank *rank, const aisim_request *r,
+                                 const aisim_streamed *store, int64_t t_ns);
 /** Host blocks made room for this store. */
 void aisim_offload_tell_evicted(const aisim_rank *rank, uint32_t job, uint64_t blocks);
 /** KV events of both tiers since the last time. */

@@ -27,6 +27,10 @@ typedef struct aisim_queue {
     bool ordered;                 /* the point `order` is set */
 } aisim_queue;
 
+/* A queue of a million requests is the worst that memory meets: 200 bytes each, content apart. */
+_Static_assert(sizeof(aisim_request) + sizeof(uint64_t) + sizeof(uint32_t) <= 200,
+               "a waiting request has outgrown its 200 bytes");
+
 /** Key of a request that arrives or returns, without the point. */
 uint64_t aisim_queue_key_of(aisim_queue *queue, const aisim_request *r, aisim_policy policy);
 

@@ -114,7 +114,6 @@ void aisim_rank_submit(aisim_rank *rank, uint32_t slot)
     r->ordinal = rank->next_ordinal++; /* E-L2 */
     r->state = AISIM_REQ_WAITING;
     r->stored_blocks = 0;
-    r->store_job = AISIM_NONE;
     aisim_rank_enqueue(rank, slot);
     rank->blocked = false;
 }

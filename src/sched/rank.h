@@ -246,6 +246,9 @@ bool aisim_rank_reset(aisim_rank *rank, bool force);
 /** The draw of mtp.md §2: accepted drafts of `drafts` verified, stream per_request. */
 uint32_t aisim_draw_accepted(uint64_t seed, uint32_t rank, uint64_t request, uint64_t step,
                              const double *rates, uint32_t drafts);
+/** The same in two steps: r of the request, then the draw of one verification. */
+uint64_t aisim_draw_key(uint64_t seed, uint32_t rank, uint64_t request);
+uint32_t aisim_draw_from(uint64_t key, uint64_t step, const double *rates, uint32_t drafts);
 
 /** Emits RANK_TOTALS. */
 void aisim_rank_show_totals(const aisim_rank *rank, int64_t t_ns);

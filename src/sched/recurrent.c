@@ -47,6 +47,8 @@ static void unhold_all(aisim_recurrent *s, aisim_block_pool *pool)
 
 static void unhold_previous(aisim_recurrent *s, aisim_block_pool *pool)
 {
+    pool->free += s->left;
+    s->left = 0;
     if (s->previous.extent != AISIM_NONE) {
         aisim_extent_unhold(pool, s->previous.extent);
         s->previous = AISIM_NO_STATE;
@@ -104,17 +106,20 @@ void aisim_recurrent_write(aisim_recurrents *set, uint32_t slot, const aisim_rec
     if (extra == 0) {
         return;
     }
-    aisim_state_ref fresh = aisim_state_new(pool, extra);
     if (rotates(s, rules, target)) { /* E-S6 */
-        AISIM_CHECK(s->previous.extent == AISIM_NONE);
-        s->previous = s->working;
+        AISIM_CHECK(!aisim_recurrent_trails(s));
         s->previous_pass = pass;
         s->slot = page_of(rules, target);
+        if (!aisim_state_published(pool, s->working)) {
+            s->left = extra; /* nobody can tell the old blocks from the new ones */
+            return;
+        }
+        s->previous = s->working;
     } else { /* E-S5, E-S6 tail case */
         remember_step(s, s->working, pass);
         hold_for_pass(set, slot, s->working.extent);
     }
-    s->working = fresh;
+    s->working = aisim_state_new(pool, extra);
 }
 
 void aisim_recurrent_pin(aisim_recurrents *set, uint32_t slot, const aisim_recurrent_rules *rules,

@@ -18,6 +18,7 @@ typedef struct aisim_recurrent {
     uint32_t held[4];        /* extents held until the next pass begins */
     uint32_t n_step, n_held;
     uint32_t step_pass, previous_pass;
+    uint32_t left; /* blocks of a previous state without identity: only their number matters */
     uint32_t slot; /* page of the working state (E-S6) */
     uint32_t page; /* extent of the partial page, AISIM_NONE = none */
     uint32_t page_pass;
@@ -32,10 +33,16 @@ typedef struct aisim_recurrents {
 /** What the rules need to know; one per rank. */
 typedef struct aisim_recurrent_rules {
     aisim_kv_config kv;
-    bool drop;     /* a drafter loses the last matched block */
-    bool rotating; /* aligned mode with caching on */
+    bool drop;               /* a drafter loses the last matched block */
+    bool rotating;           /* aligned mode with caching on */
     bool output_checkpoints; /* decoding publishes checkpoints too: latest mode, R11 chunk_end */
 } aisim_recurrent_rules;
+
+/** Something of it goes back at the next allocation in a later pass (E-S6). */
+static inline bool aisim_recurrent_trails(const aisim_recurrent *s)
+{
+    return s->left > 0 || s->previous.extent != AISIM_NONE;
+}
 
 void aisim_recurrents_deinit(aisim_recurrents *set);
 

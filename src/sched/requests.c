@@ -40,8 +40,6 @@ uint32_t aisim_requests_take(aisim_requests *table)
                          .waiting_since_ns = -1,
                          .position = AISIM_NONE,
                          .rank = AISIM_NONE,
-                         .prefill_rank = AISIM_NONE,
-                         .store_job = AISIM_NONE,
                          .client = AISIM_NO_CLIENT,
                          .lease = {.owner = slot}};
     table->live++;

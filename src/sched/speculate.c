@@ -4,22 +4,35 @@
  * its look-ahead part of the slots it asks for (mtp.md §3). */
 #include "sched/plan.h"
 
-static bool accepts(double rate, double u)
+uint64_t aisim_draw_key(uint64_t seed, uint32_t rank, uint64_t request)
 {
-    return rate >= 1.0 || (rate > 0.0 && u < rate);
+    return aisim_mix64(aisim_mix64(seed + rank) ^ aisim_mix64(request));
+}
+
+uint32_t aisim_draw_from(uint64_t key, uint64_t step, const double *rates, uint32_t drafts)
+{
+    uint32_t j = 0;
+    for (; j < drafts && rates[j] > 0.0; j++) {
+        if (rates[j] >= 1.0) {
+            continue; /* accepted without a draw */
+        }
+        double u = (double)(aisim_mix64(key + 64 * step + j) >> 11) * 0x1p-53;
+        if (u >= rates[j]) {
+            break;
+        }
+    }
+    return j;
 }
 
 uint32_t aisim_draw_accepted(uint64_t seed, uint32_t rank, uint64_t request, uint64_t step,
                              const double *rates, uint32_t drafts)
 {
-    uint64_t stream = aisim_mix64(aisim_mix64(seed + rank) ^ aisim_mix64(request));
-    for (uint32_t j = 0; j < drafts; j++) {
-        double u = (double)(aisim_mix64(stream + 64 * step + j) >> 11) * 0x1p-53;
-        if (!accepts(rates[j], u)) {
-            return j;
-        }
-    }
-    return drafts;
+    return aisim_draw_from(aisim_draw_key(seed, rank, request), step, rates, drafts);
+}
+
+static bool accepts(double rate, double u)
+{
+    return rate >= 1.0 || (rate > 0.0 && u < rate);
 }
 
 uint32_t aisim_rank_draw(aisim_rank *rank, aisim_request *r, uint32_t drafts)

@@ -1,6 +1,8 @@
 /* heap.h - the event heap: (time, class, sequence), smallest first (A2).
  *
- * Entries are 32 bytes in a flat 4-ary heap. Cancelling is lazy: an entry that has lost its meaning
+ * Entries are 32 bytes in a flat 4-ary heap. The earliest one may stand before the heap instead, in
+ * `next`: what is pushed as the next event and popped at once, as the ends of passes are, never
+ * moves anything. Cancelling is lazy: an entry that has lost its meaning
  * is recognised when it is popped (by the serial or generation it carries). */
 #ifndef AISIM_SIM_HEAP_H
 #define AISIM_SIM_HEAP_H
@@ -31,6 +33,8 @@ typedef struct aisim_heap {
     AISIM_ARRAY(aisim_entry) entries;
     uint64_t sequence;
     uint64_t foreground; /* entries that keep the run alive */
+    bool ahead;          /* `next` is an entry; none in the heap is before it */
+    aisim_entry next;
 } aisim_heap;
 
 void aisim_heap_push(aisim_heap *heap, int64_t t_ns, uint32_t class_, aisim_entry_kind kind,
@@ -38,8 +42,15 @@ void aisim_heap_push(aisim_heap *heap, int64_t t_ns, uint32_t class_, aisim_entr
 /** The earliest entry; the heap is not empty. */
 static inline const aisim_entry *aisim_heap_top(const aisim_heap *heap)
 {
-    return heap->entries.data;
+    return heap->ahead ? &heap->next : heap->entries.data;
 }
+
+static inline bool aisim_heap_empty(const aisim_heap *heap)
+{
+    return !heap->ahead && heap->entries.len == 0;
+}
+
+/** Removes and returns the earliest entry; the heap is not empty. */
 aisim_entry aisim_heap_pop(aisim_heap *heap);
 void aisim_heap_deinit(aisim_heap *heap);
 

@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "sim/sim_internal.h"
 
+enum { GLIDE_PASSES = 1024, POLL_EVENTS = 1 << 12, PROGRESS_EVENTS = 1 << 16 };
+
 /* ---- timers ---------------------------------------------------------------------------------- */
 
 uint64_t aisim_sim_timer(aisim_sim *sim, int64_t at_ns, aisim_event_class class_, bool background,
@@ -67,6 +69,19 @@ void sim_wake(aisim_sim *sim, uint32_t index)
     }
 }
 
+/* Passes in which nothing is decided and before whose ends nothing else happens. */
+static void glide(aisim_sim *sim, aisim_worker *worker)
+{
+    int64_t limit_ns = sim->until_ns == AISIM_NEVER ? AISIM_NEVER : sim->until_ns + 1;
+    if (!aisim_heap_empty(&sim->heap) && aisim_heap_top(&sim->heap)->t_ns < limit_ns) {
+        limit_ns = aisim_heap_top(&sim->heap)->t_ns;
+    }
+    uint32_t passes;
+    sim->now_ns = aisim_worker_glide(worker, sim->now_ns, limit_ns, GLIDE_PASSES, &passes);
+    sim->check.now_ns = sim->now_ns;
+    sim->events += 2 * (uint64_t)passes; /* as many begins and ends */
+}
+
 static void begin_pass(aisim_sim *sim, uint32_t index)
 {
     aisim_worker *worker = &sim->workers.data[index];
@@ -75,6 +90,7 @@ static void begin_pass(aisim_sim *sim, uint32_t index)
         sim_watch_worker(sim, index);
         return; /* stopped or emptied meanwhile */
     }
+    glide(sim, worker);
     int64_t end_ns;
     bool planned = aisim_worker_begin(worker, &sim->engine.observers, sim->now_ns, &end_ns);
     if (worker->price_failed) {
@@ -283,7 +299,7 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
     if (sim->error.code != AISIM_OK) { /* of a client at its start */
         return failure(sim, err);
     }
-    while (sim->heap.entries.len > 0 && sim->stop_reason == NULL) {
+    while (!aisim_heap_empty(&sim->heap) && sim->stop_reason == NULL) {
         const aisim_entry *top = aisim_heap_top(&sim->heap);
         if (sim->heap.foreground == sim->removed_foreground && top->t_ns > sim->now_ns) {
             break; /* only repetitions are left */
@@ -303,18 +319,19 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
         }
         sim->now_ns = sim->engine.now_ns = entry.t_ns;
         sim->check.now_ns = entry.t_ns;
-        sim->events++;
+        uint64_t before = sim->events++;
         handle(sim, &entry);
         if (sim->error.code != AISIM_OK) {
             return failure(sim, err);
         }
-        if ((sim->events & 0xfff) == 0) {
+        if (sim->events / POLL_EVENTS != before / POLL_EVENTS) {
             if (options->interrupt != NULL && *options->interrupt) {
                 return aisim_fail(err, AISIM_EINTERRUPTED, "interrupted at t=%.3f ms",
                                   aisim_ms_from_ns(sim->now_ns));
             }
             guard_wall(sim, options->max_wall_s, begun_s);
-            if ((sim->events & 0xffff) == 0 && options->progress != NULL) {
+            if (sim->events / PROGRESS_EVENTS != before / PROGRESS_EVENTS &&
+                options->progress != NULL) {
                 options->progress(options->progress_context, sim);
             }
         }
@@ -390,6 +407,7 @@ aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, ais
     if (sim->engine.profile != NULL && !sim->started) {
         start_profile(sim);
     }
+    sim->until_ns = options->until_ns;
     sim->check.seed = sim->seed;
     const aisim_check_context *previous = aisim_check_context_set(&sim->check);
     if (!sim->started) {

@@ -117,7 +117,8 @@ uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool_index)
                            .n_ranks = n,
                            .ranks = aisim_alloc(n, sizeof(aisim_rank *)),
                            .timing = pool->timing,
-                           .state = AISIM_WORKER_STOPPED};
+                           .state = AISIM_WORKER_STOPPED,
+                           .priced_ns = -1};
     for (uint32_t i = 0; i < n; i++) {
         aisim_rank *rank = aisim_alloc(1, sizeof *rank);
         aisim_rank_init(rank, &sim->engine, sim->ranks.len, &pool->rank);

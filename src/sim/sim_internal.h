@@ -108,6 +108,7 @@ struct aisim_sim {
     char *stop_reason;
     aisim_error error; /* of a callback */
     uint64_t events;
+    int64_t until_ns; /* limit of the run */
     aisim_check_context check;
     sim_watched watched[AISIM_MAX_OBSERVERS]; /* with a profile */
 };

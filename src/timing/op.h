@@ -49,7 +49,8 @@ typedef struct aisim_op {
     uint8_t side;     /**< aisim_op_side */
     uint8_t dtype;    /**< aisim_dtype: weights; prefill attention: its arithmetic */
     uint8_t kv_dtype; /**< aisim_dtype of the KV cache, attention kinds */
-    uint8_t curve;    /**< its decode curve (decode_curve.h); 0 = none */
+    uint8_t curve;    /**< its decode curve (decode_curve.h) or its cells (prefill); 0 = none */
+    double fringe_ms; /**< prefill attention: aisim_op_fringe_ms where it is constant, 0 = ask */
     union {
         struct {
             uint64_t dim_in, dim_out; /**< elements read and written per token */

@@ -11,7 +11,7 @@ static double max2(double a, double b)
 
 /* §3.3 E: rotary embedding, KV write and head norms, priced per launch; Q2 lets them grow with the
  * tokens. The factor 1.1 covers the gaps between these small kernels. */
-static double attention_fringe(const aisim_op_pricing *pricing, const aisim_op *op, double tokens)
+double aisim_op_fringe_ms(const aisim_op_pricing *pricing, const aisim_op *op, double tokens)
 {
     const aisim_hardware *hw = pricing->hardware;
     double scale = pricing->fixes.fringe_tokens ? tokens : 1;
@@ -25,6 +25,27 @@ static double attention_fringe(const aisim_op_pricing *pricing, const aisim_op *
     return 1.1 * ms;
 }
 
+/* A row of the table, or a point between two of them: chunk after chunk lies in the same cell. */
+static double whole_prompt(const aisim_op_pricing *pricing, const aisim_op *op,
+                           const aisim_op_load *whole, aisim_provenance *provenance)
+{
+    aisim_op_source *source = pricing->source;
+    if (op->curve == 0 || pricing->cells == NULL || source->class->cell == NULL) {
+        return source->class->price(source, op, whole, provenance);
+    }
+    uint64_t place = whole->seq / 4096 + 16 * (whole->batch - 1); /* most cells are wider */
+    aisim_price_cell *cell = &pricing->cells[op->curve][place % AISIM_PRICE_CELLS];
+    if (cell->batch != whole->batch || whole->seq <= cell->low || whole->seq >= cell->high) {
+        cell->batch = 0;
+        if (!source->class->cell(source, op, whole, cell)) {
+            return source->class->price(source, op, whole, provenance);
+        }
+        cell->batch = whole->batch;
+    }
+    *provenance = cell->provenance;
+    return aisim_price_cell_ms(cell, whole->seq);
+}
+
 /* §3.3, §3.6: a table row is a whole causal prompt of f tokens; a chunk with a cached prefix is the
  * share of its attended pairs. Q9: but never below what the chunk itself must read and compute. */
 static double causal_chunk(const aisim_op_pricing *pricing, const aisim_op *op,
@@ -33,7 +54,7 @@ static double causal_chunk(const aisim_op_pricing *pricing, const aisim_op *op,
     aisim_op_load whole = *load;
     whole.seq = load->seq + load->past;
     whole.past = 0;
-    double ms = pricing->source->class->price(pricing->source, op, &whole, provenance);
+    double ms = whole_prompt(pricing, op, &whole, provenance);
     double f = (double)whole.seq, p = (double)load->past;
     ms *= (f * f - p * p) / (f * f);
     if (pricing->fixes.prefix_roof) {
@@ -132,7 +153,9 @@ aisim_op_price aisim_op_cost(const aisim_op_pricing *pricing, const aisim_op *op
         return price;
     case AISIM_OP_PREFILL_ATTENTION:
         price.ms = causal_chunk(pricing, op, load, &price.provenance) +
-                   attention_fringe(pricing, op, (double)(load->batch * load->seq));
+                   (op->fringe_ms > 0
+                        ? op->fringe_ms
+                        : aisim_op_fringe_ms(pricing, op, (double)(load->batch * load->seq)));
         return price;
     case AISIM_OP_DECODE_ATTENTION:
         if (load->exact) {

@@ -33,10 +33,31 @@ double aisim_op_elementwise_ms(const aisim_hardware *hardware, double bytes);
  *  experts are those of this rank. Never NaN; > 0; hot, allocates nothing. */
 typedef struct aisim_op_source aisim_op_source;
 
+/** A stretch of full lengths f in which the square root of a prefill's attention is a straight
+ * line: low < f < high. */
+typedef struct aisim_price_cell {
+    uint64_t batch; /**< 0 = empty */
+    uint64_t low, high;
+    double low_root, high_root; /**< sqrt(ms) at low and high */
+    aisim_provenance provenance;
+} aisim_price_cell;
+
+static inline double aisim_price_cell_ms(const aisim_price_cell *cell, uint64_t f)
+{
+    double weight = ((double)f - (double)cell->low) / ((double)cell->high - (double)cell->low);
+    double root = cell->low_root + (cell->high_root - cell->low_root) * weight;
+    return root * root;
+}
+
 typedef struct aisim_op_source_class {
     const char *name;
     double (*price)(aisim_op_source *source, const aisim_op *op, const aisim_op_load *load,
                     aisim_provenance *provenance);
+    /** NULL = has none. The cell in which the load (whole causal prompt) of a prefill attention
+     *  lies; price() anywhere in it is aisim_price_cell_ms, bit for bit. Fills all but `batch`.
+     *  @return false = it lies in none */
+    bool (*cell)(aisim_op_source *source, const aisim_op *op, const aisim_op_load *load,
+                 aisim_price_cell *cell);
     void (*free)(aisim_op_source *source);
 } aisim_op_source_class;
 
@@ -57,6 +78,8 @@ aisim_op_source *aisim_op_source_roofline(const aisim_hardware *hardware, double
 /** Latency of one launch from the default efficiency curve of its family (§7). */
 double aisim_op_default_ms(const aisim_op *op, aisim_roof roof);
 
+enum { AISIM_PRICE_CELLS = 64 };
+
 /** All that pricing an operation needs. */
 typedef struct aisim_op_pricing {
     const aisim_hardware *hardware;
@@ -64,7 +87,11 @@ typedef struct aisim_op_pricing {
     aisim_timing_fixes fixes;
     struct aisim_decode_curve *
         *curves; /**< by aisim_op.curve; entry 0 unused. NULL: price directly */
+    aisim_price_cell (*cells)[AISIM_PRICE_CELLS]; /**< the same for prefill */
 } aisim_op_pricing;
+
+/** What attention costs beside the table row (§3.3 E), ms of one launch with so many tokens. */
+double aisim_op_fringe_ms(const aisim_op_pricing *pricing, const aisim_op *op, double tokens);
 
 typedef struct aisim_op_price {
     double ms; /**< one launch */

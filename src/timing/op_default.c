@@ -82,7 +82,8 @@ static void roofline_free(aisim_op_source *source)
     aisim_free(source);
 }
 
-static const aisim_op_source_class roofline_class = {"roofline", roofline_price, roofline_free};
+static const aisim_op_source_class roofline_class = {"roofline", roofline_price, NULL,
+                                                     roofline_free};
 
 aisim_op_source *aisim_op_source_roofline(const aisim_hardware *hardware, double mfu, double mbu)
 {

@@ -118,6 +118,19 @@ static void build_lists(aisim_op_level *self, const aisim_parallelism *paralleli
         }
     }
     self->pricing.curves = self->curves;
+    aisim_op_list *prefill = &self->lists[AISIM_PHASE_PREFILL];
+    uint8_t rows = 0;
+    for (uint32_t i = 0; i < prefill->len; i++) {
+        aisim_op *op = &prefill->ops[i];
+        if ((op->kind == AISIM_OP_PREFILL_ATTENTION || op->kind == AISIM_OP_MLA_PREFILL) &&
+            rows < AISIM_CURVES_MAX) {
+            op->curve = ++rows;
+        }
+        if (op->kind == AISIM_OP_PREFILL_ATTENTION && !self->options.fixes.fringe_tokens) {
+            op->fringe_ms = aisim_op_fringe_ms(&self->pricing, op, 1);
+        }
+    }
+    self->pricing.cells = self->cells;
 }
 
 aisim_status aisim_timing_op_level(const aisim_model *model, const aisim_hardware *hardware,
@@ -146,7 +159,8 @@ aisim_status aisim_timing_op_level(const aisim_model *model, const aisim_hardwar
     self->hardware = *hardware;
     self->options = *options;
     self->base.wants_items = options->per_request;
-    self->pricing = (aisim_op_pricing){&self->hardware, source, options->fixes, NULL};
+    self->pricing =
+        (aisim_op_pricing){.hardware = &self->hardware, .source = source, .fixes = options->fixes};
     for (int i = 0; i < AISIM_MEMO_COUNT; i++) {
         self->memo[i] = aisim_alloc_zero(AISIM_MEMO_SLOTS, sizeof(aisim_memo_slot));
     }
@@ -213,6 +227,7 @@ void aisim_timing_forget(aisim_timing *timing)
         for (int i = 1; i <= AISIM_CURVES_MAX && self->curves[i] != NULL; i++) {
             aisim_decode_curve_clear(self->curves[i]);
         }
+        memset(self->cells, 0, sizeof self->cells);
     }
 }
 

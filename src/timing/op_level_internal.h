@@ -53,9 +53,10 @@ typedef struct aisim_op_level {
     aisim_op_part parts[2][AISIM_PART_COUNT];         /* which operations form each part */
     bool guessed[2][AISIM_OP_LIST_MAX];               /* priced by roofline at least once */
     aisim_decode_curve *curves[AISIM_CURVES_MAX + 1]; /* entry 0 unused */
-    aisim_memo_slot *memo[AISIM_MEMO_COUNT];          /* AISIM_MEMO_SLOTS each */
+    aisim_price_cell cells[AISIM_CURVES_MAX + 1][AISIM_PRICE_CELLS]; /* prefill; 0 unused */
+    aisim_memo_slot *memo[AISIM_MEMO_COUNT];                         /* AISIM_MEMO_SLOTS each */
     double by_ms[AISIM_PROVENANCE_COUNT]; /* of what is being summed, by provenance */
-    double launches; /* of a decode pass, for cudagraph_max_batch */
+    double launches;                      /* of a decode pass, for cudagraph_max_batch */
 } aisim_op_level;
 
 /** The class of operation-level models: pass, items and explanation live in op_pass.c. */

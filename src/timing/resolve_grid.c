@@ -212,3 +212,43 @@ double aisim_resolve_grid(const aisim_table *table, const aisim_table_slice *sli
     *provenance = AISIM_PROVENANCE_EXTRAPOLATED;
     return extrapolate(&q, slice);
 }
+
+/* ---- cells ----------------------------------------------------------------------------------- */
+
+enum { ROOT_AXIS = 1 };
+
+bool aisim_resolve_cell(const aisim_table *table, const aisim_table_slice *slice,
+                        const aisim_hardware *hardware, const aisim_table_query *query,
+                        aisim_price_cell *cell)
+{
+    const aisim_table_row *rows = table->rows;
+    grid_query q = {.table = table,
+                    .hardware = hardware,
+                    .key = slice->key,
+                    .family = query->family,
+                    .axes = aisim_family_axes(query->family),
+                    .sqrt_axis = ROOT_AXIS};
+    AISIM_ASSERT(q.axes == 3 && aisim_family_sqrt_axis(query->family) == ROOT_AXIS);
+    memcpy(q.at, query->at, sizeof q.at);
+    uint32_t end = slice->first + slice->count;
+    uint32_t low = lower_bound(rows, slice->first, end, 0, q.at[0]);
+    uint32_t high = lower_bound(rows, low, end, 0, q.at[0] + 1);
+    uint32_t right = lower_bound(rows, low, high, ROOT_AXIS, q.at[ROOT_AXIS]);
+    if (right == low || right == high || rows[right].at[ROOT_AXIS] == q.at[ROOT_AXIS]) {
+        return false;
+    }
+    uint32_t right_key = rows[right].at[ROOT_AXIS], left_key = rows[right - 1].at[ROOT_AXIS];
+    uint32_t right_end = lower_bound(rows, right, high, ROOT_AXIS, right_key + 1);
+    uint32_t left = lower_bound(rows, low, right, ROOT_AXIS, left_key);
+    double a = evaluate(&q, ROOT_AXIS + 1, left, right);
+    double b = evaluate(&q, ROOT_AXIS + 1, right, right_end);
+    if (a < 0 || b < 0) {
+        return false;
+    }
+    cell->low = left_key;
+    cell->high = right_key;
+    cell->low_root = sqrt(a);
+    cell->high_root = sqrt(b);
+    cell->provenance = AISIM_PROVENANCE_INTERPOLATED;
+    return true;
+}

@@ -156,11 +156,10 @@ static double table_price(aisim_op_source *source, const aisim_op *op, const ais
         query.key[0] = AISIM_DTYPE_FP8;
         query.key[3] = 0;
     }
-    aisim_roof roof = aisim_op_roof(&self->hardware, op, load);
-    double roof_ms = aisim_roof_ms(roof);
     double ms = hopeless(op) ? -1 : resolve(self, &query, provenance);
     if (ms >= 0) {
         if (static_gemm) {
+            double roof_ms = aisim_roof_ms(aisim_op_roof(&self->hardware, op, load));
             ms -= static_saving(self, op, query.at[0]);
             ms = ms > roof_ms ? ms : roof_ms;
         }
@@ -169,6 +168,8 @@ static double table_price(aisim_op_source *source, const aisim_op *op, const ais
         }
         return ms;
     }
+    aisim_roof roof = aisim_op_roof(&self->hardware, op, load);
+    double roof_ms = aisim_roof_ms(roof);
     if (op->kind == AISIM_OP_GEMM && op->gemm.narrow) { /* §3.2: no site near: the roof itself */
         *provenance = AISIM_PROVENANCE_FORMULA;
         return roof_ms;
@@ -178,6 +179,22 @@ static double table_price(aisim_op_source *source, const aisim_op *op, const ais
     return ms > 0 ? ms : aisim_op_default_ms(op, roof);
 }
 
+static bool table_cell(aisim_op_source *source, const aisim_op *op, const aisim_op_load *load,
+                       aisim_price_cell *cell)
+{
+    table_source *self = (table_source *)source;
+    aisim_table_query query;
+    aisim_table_query_of(op, load, &query);
+    const aisim_table_slice *slice = find(self, &query);
+    if (slice == NULL || !aisim_resolve_cell(self->table, slice, &self->hardware, &query, cell)) {
+        return false;
+    }
+    if (self->table->calibrated) {
+        cell->provenance = AISIM_PROVENANCE_CALIBRATED;
+    }
+    return true;
+}
+
 static void table_source_free(aisim_op_source *source)
 {
     table_source *self = (table_source *)source;
@@ -185,7 +202,8 @@ static void table_source_free(aisim_op_source *source)
     aisim_free(self);
 }
 
-static const aisim_op_source_class table_class = {"tables", table_price, table_source_free};
+static const aisim_op_source_class table_class = {"tables", table_price, table_cell,
+                                                  table_source_free};
 
 aisim_op_source *aisim_op_source_tables(aisim_table *table, const aisim_hardware *hardware)
 {

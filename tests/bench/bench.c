@@ -92,7 +92,8 @@ static void report(const char *name, uint64_t n, aisim_sim *sim)
     counts c = {0};
     aisim_run_options options = {.until_ns = AISIM_NEVER};
     aisim_observers *observers = aisim_sim_observers(sim);
-    observers->list[observers->n++] = (aisim_observer){AISIM_EV_BIT(AISIM_EV_PASS_END), &c, count};
+    observers->list[observers->n++] =
+        (aisim_observer){.mask = AISIM_EV_BIT(AISIM_EV_PASS_END), .context = &c, .fn = count};
     aisim_observers_update(observers);
     double start = now_ms();
     if (aisim_sim_run(sim, &options, &err) != AISIM_OK) {

@@ -1,5 +1,6 @@
-# Speed, measured and printed, never asserted: build/tests/aisim_bench, build/tests/aisim_bench_timing
-foreach(name bench bench_timing)
+# Speed, measured and printed, never asserted: build/tests/aisim_bench, build/tests/aisim_bench_timing,
+# build/tests/aisim_bench_anchors
+foreach(name bench bench_timing bench_anchors)
   add_executable(aisim_${name} ${CMAKE_CURRENT_LIST_DIR}/${name}.c)
   aisim_target_defaults(aisim_${name})
   target_link_libraries(aisim_${name} PRIVATE aisim_core)

@@ -243,7 +243,7 @@ static source read_source(const json_t *record, uint32_t id)
     request->first_admit_ns = -1;
     request->prompt_tokens = count_of(json_object_get(record, "input_tokens"));
     request->recomputed = count_of(json_object_get(record, "recomputed_tokens"));
-    request->rank = request->prefill_rank = AISIM_NONE;
+    request->rank = AISIM_NONE;
     request->client = AISIM_NO_CLIENT;
     request->end = (uint8_t)end_of(out.status);
     if (phase != NULL && strcmp(phase, "profile") != 0) {

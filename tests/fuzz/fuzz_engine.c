@@ -531,7 +531,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     f.engine.held = on_held;
     f.engine.context = &f;
     f.engine.observers.n = 1;
-    f.engine.observers.list[0] = (aisim_observer){0, &f, on_event};
+    f.engine.observers.list[0] = (aisim_observer){.context = &f, .fn = on_event};
     aisim_rank_init(&f.rank, &f.engine, 0, &config);
     tier_init(&f, &config);
     while (f.at < f.size) {

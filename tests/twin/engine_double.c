@@ -46,7 +46,7 @@ static uint32_t state_blocks(const twin *t, uint32_t recurrent)
     const aisim_recurrent *s = &t->rank.recurrents.slots.data[recurrent];
     const aisim_extent *extents = t->rank.pool.extents.slots.data;
     uint32_t n = t->rank.config.kv.state_blocks;
-    n += s->previous.extent != AISIM_NONE ? extents[s->previous.extent].count : 0;
+    n += s->left + (s->previous.extent != AISIM_NONE ? extents[s->previous.extent].count : 0);
     for (uint32_t i = 0; i < s->n_held; i++) {
         n += extents[s->held[i]].count;
     }
@@ -159,10 +159,11 @@ twin *twin_new(const aisim_rank_config *config, uint32_t rank)
                 config->scheduler.overlap == AISIM_OVERLAP_NONE;
     t->engine.observers.n = 1;
     t->engine.observers.list[0] =
-        (aisim_observer){(t->derive ? 0 : AISIM_EV_BIT(AISIM_EV_TOKENS)) |
-                             AISIM_EV_BIT(AISIM_EV_FINISH) | AISIM_EV_BIT(AISIM_EV_REJECT) |
-                             AISIM_EV_BIT(AISIM_EV_VERIFY) | AISIM_EV_BIT(AISIM_EV_KV_STORE),
-                         t, on_event};
+        (aisim_observer){.mask = (t->derive ? 0 : AISIM_EV_BIT(AISIM_EV_TOKENS)) |
+                                 AISIM_EV_BIT(AISIM_EV_FINISH) | AISIM_EV_BIT(AISIM_EV_REJECT) |
+                                 AISIM_EV_BIT(AISIM_EV_VERIFY) | AISIM_EV_BIT(AISIM_EV_KV_STORE),
+                         .context = t,
+                         .fn = on_event};
     aisim_observers_update(&t->engine.observers);
     aisim_rank_init(&t->rank, &t->engine, 0, config);
     aisim_rank_set_index_in_worker(&t->rank, rank);

@@ -298,7 +298,7 @@ static int l_lookup(lua_State *L)
     static const char *const outcomes[] = {"miss", "hit", "deferred"};
     host_test *t = check_host(L);
     aisim_host_query query = {t->run, (uint32_t)luaL_checkinteger(L, 2),
-                              (uint32_t)luaL_checkinteger(L, 3), 3, AISIM_NONE};
+                              (uint32_t)luaL_checkinteger(L, 3), 3};
     uint32_t blocks;
     lua_pushstring(L, outcomes[aisim_host_lookup(t->host, &query, &blocks)]);
     lua_pushinteger(L, blocks);

@@ -55,13 +55,18 @@ uint32_t twin_connector_ready(const twin *t)
     return n;
 }
 
-/* §7.5: the first that is worth examining, TWIN_NONE = nobody. */
-uint32_t twin_connector_head(const twin *t)
+/* §7.5: the first behind that request (TWIN_NONE = of all) that is worth examining, TWIN_NONE =
+ * nobody. `loaded`: only those whose load is done (beyond the text: they go on behind a blocked
+ * head). */
+uint32_t twin_connector_first(const twin *t, uint32_t after, bool loaded)
 {
+    bool behind = after == TWIN_NONE;
     for (uint32_t i = 0; t->host != NULL && i < t->host->waiters.len; i++) {
-        if (ready(&t->host->waiters.data[i])) {
-            return t->host->waiters.data[i].serial;
+        const twin_waiter *w = &t->host->waiters.data[i];
+        if (behind && (loaded ? w->stage == TWIN_LOADED : ready(w))) {
+            return w->serial;
         }
+        behind = behind || w->serial == after;
     }
     return TWIN_NONE;
 }

@@ -82,7 +82,7 @@ void twin_host_flow(twin *t, int64_t t_ns);
 void twin_link_cancel(twin *t, const twin_job *job);
 
 /* twin_connector.c */
-uint32_t twin_connector_head(const twin *t);
+uint32_t twin_connector_first(const twin *t, uint32_t after, bool loaded);
 uint32_t twin_connector_ready(const twin *t);
 /** Stores wait for the end of the pass in flight. */
 bool twin_connector_preparing(const twin *t);

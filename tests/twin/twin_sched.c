@@ -382,7 +382,8 @@ static outcome try_head(twin *t, twin_request *r)
  */
 static twin_request *next_head(const twin *t)
 {
-    uint32_t serial = t->connector.match == NULL ? twin_connector_head(t) : twin_external_head(t);
+    uint32_t serial = t->connector.match == NULL ? twin_connector_first(t, TWIN_NONE, false)
+                                                 : twin_external_head(t);
     twin_request *ready = serial == TWIN_NONE ? NULL : request_of(t, serial);
     twin_request *waits = t->waiting.len == 0 ? NULL : request_of(t, t->waiting.data[0]);
     if (ready == NULL || waits == NULL) {
@@ -395,18 +396,23 @@ static twin_request *next_head(const twin *t)
 static void schedule_waiting(twin *t)
 {
     const aisim_scheduler_config *config = &t->config.scheduler;
-    twin_request *head;
-    while ((head = next_head(t)) != NULL && t->running.len < config->max_sequences) {
+    twin_request *head = next_head(t), *stopped = NULL;
+    while (head != NULL && t->running.len < config->max_sequences) {
         if ((!config->admit_at_zero_budget || t->host != NULL) && t->budget == 0) {
             break; /* R5 */
         }
         outcome result = try_head(t, head);
-        if (result == STOP) {
-            break;
-        }
         if (result == ADMITTED && t->budget == 0 && t->items.data[t->items.len - 1].tokens == 0) {
             break; /* E-P16 */
         }
+        stopped = result == STOP ? head : stopped;
+        if (stopped == NULL) {
+            head = next_head(t);
+            continue;
+        }
+        uint32_t after = stopped->connected ? stopped->serial : TWIN_NONE;
+        uint32_t serial = twin_connector_first(t, after, true);
+        head = serial == TWIN_NONE ? NULL : request_of(t, serial);
     }
 }
 

@@ -477,7 +477,7 @@ static void shared(void)
     uint32_t run = aisim_content_append_private(content, AISIM_ROOT, 4 * B).run, job, blocks;
     CHECK_EQ(aisim_host_prepare(a, run, 0, 2, 4, 7, 70, 0, &job), AISIM_HOST_PREPARED);
     CHECK_EQ(aisim_host_submit(a, 0), job);
-    aisim_host_query query = {run, 4, 0, 71, AISIM_NONE};
+    aisim_host_query query = {run, 4, 0, 71};
     CHECK_EQ(aisim_host_lookup(b, &query, &blocks), AISIM_HOST_DEFERRED);
     CHECK_EQ(aisim_host_group_next(group), 0); /* the first byte */
     aisim_host_group_advance(group, 2000000);

@@ -229,6 +229,61 @@ static void a_gauge_weighs_with_time(void)
     aisim_gauge_clear(&gauge);
 }
 
+/* Parts of a whole are counted one by one; the figures are those of their shares. */
+static void a_share_is_its_quotient(void)
+{
+    aisim_gauge parts, values;
+    aisim_gauge_init(&parts);
+    aisim_gauge_init(&values);
+    uint64_t whole = 7;
+    for (int64_t t = 0; t < 2000; t++) {
+        whole = t == 300   ? 1000
+                : t == 600 ? 2 * (uint64_t)AISIM_GAUGE_PARTS
+                : t == 900 ? 31
+                           : whole;
+        uint64_t part = (uint64_t)(t * t) % (whole + 1);
+        aisim_gauge_set_share(&parts, 10 * t, part, whole);
+        aisim_gauge_set(&values, 10 * t, (double)part / (double)whole);
+        if (t == 100) {
+            aisim_gauge_begin(&parts, 1005);
+            aisim_gauge_begin(&values, 1005);
+        }
+    }
+    aisim_gauge_set(&parts, 20000, 0.5); /* a plain value again */
+    aisim_gauge_set(&values, 20000, 0.5);
+    aisim_gauge_end(&parts, 20100);
+    aisim_gauge_end(&values, 20100);
+    aisim_gauge_stats a, b;
+    aisim_gauge_read(&parts, &a);
+    aisim_gauge_read(&values, &b);
+    CHECK_EQ(a.held_ns, b.held_ns);
+    CHECK(a.mean == b.mean && a.peak == b.peak && a.p99 == b.p99);
+    aisim_gauge_clear(&parts);
+    aisim_gauge_clear(&values);
+}
+
+/* What shares the upper bits of its range is sorted all the same. */
+static void crowds_are_sorted(void)
+{
+    enum { CROWD = 20000 };
+    aisim_digest digest;
+    aisim_digest_init(&digest, AISIM_PERCENTILE_NEAREST, 0);
+    aisim_digest_add(&digest, 1e300, 1);
+    aisim_digest_add(&digest, -1e300, 1);
+    for (uint64_t i = 0; i < CROWD; i++) { /* 1 + k ulp, every k once, in a scattered order */
+        aisim_digest_add(&digest, 1 + (double)(i * 7919 % CROWD) * 0x1p-52, 1);
+    }
+    bool ascending = true;
+    for (uint32_t k = 1; k <= CROWD; k++) { /* behind -1e300 */
+        double want = 1 + (double)(k - 1) * 0x1p-52;
+        ascending = ascending && aisim_digest_percentile(&digest, 100.0 * k / (CROWD + 1)) == want;
+        k += k > 100 && k < CROWD - 100 ? 997 : 0;
+    }
+    CHECK(ascending);
+    CHECK(digest.n == CROWD + 2 && digest.samples.len == CROWD + 2);
+    aisim_digest_clear(&digest);
+}
+
 int main(void)
 {
     the_two_rules_on_one_to_ten();
@@ -240,5 +295,7 @@ int main(void)
     a_merge_is_the_sum();
     percentiles_have_names();
     a_gauge_weighs_with_time();
+    a_share_is_its_quotient();
+    crowds_are_sorted();
     return check_done();
 }

@@ -18,7 +18,6 @@ static aisim_request completed(uint32_t id, int64_t arrival_ms, int64_t ttft_ms,
     request.last_token_ns = request.first_token_ns + (tokens - 1) * gap_ms * MS;
     request.generated = request.output_tokens = tokens;
     request.end = AISIM_END_LENGTH;
-    request.prefill_rank = AISIM_NONE;
     return request;
 }
 

@@ -63,7 +63,8 @@ static aisim_sim *make(policy *p, const aisim_points *points, uint64_t blocks)
     CHECK(aisim_timing_fixed(10.0, 4.0, &config.timing, &err) == AISIM_OK);
     CHECK(aisim_sim_pool_add(sim, &config, NULL, &err) == AISIM_OK);
     aisim_observers *observers = aisim_sim_observers(sim);
-    observers->list[observers->n++] = (aisim_observer){AISIM_EV_BIT(AISIM_EV_PREEMPT), p, observe};
+    observers->list[observers->n++] =
+        (aisim_observer){.mask = AISIM_EV_BIT(AISIM_EV_PREEMPT), .context = p, .fn = observe};
     aisim_observers_update(observers);
     return sim;
 }

@@ -43,7 +43,7 @@ static aisim_sim *make(uint64_t seed, uint32_t workers, uint64_t blocks, seen *l
     aisim_observers *observers = aisim_sim_observers(sim);
     uint32_t mask = AISIM_EV_BIT(AISIM_EV_FINISH) | AISIM_EV_BIT(AISIM_EV_REJECT) |
                     AISIM_EV_BIT(AISIM_EV_ROUTE) | AISIM_EV_BIT(AISIM_EV_PASS_END);
-    observers->list[observers->n++] = (aisim_observer){mask, l, observe};
+    observers->list[observers->n++] = (aisim_observer){.mask = mask, .context = l, .fn = observe};
     aisim_observers_update(observers);
     return sim;
 }

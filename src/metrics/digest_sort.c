@@ -1,0 +1,103 @@
+/* digest_sort.c - a radix sort that stops early: the upper bits of those in which the values differ
+ * leave almost nothing to do, unless many values crowd together. Every measured number goes through
+ * here. */
+#include "metrics/digest_sort.h"
+
+#include <assert.h>
+#include <string.h>
+
+static uint64_t bits_of(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Bits whose unsigned order is the order of the values. */
+static uint64_t order_bits(double value)
+{
+    uint64_t bits = bits_of(value);
+    return bits >> 63 ? ~bits : bits | (uint64_t)1 << 63;
+}
+
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, DIGITS_MAX = 6 };
+
+static uint32_t digit_of(double value, uint64_t lowest, uint32_t shift)
+{
+    return (uint32_t)((order_bits(value) - lowest) >> shift) & (DIGITS - 1);
+}
+
+/* One stable pass of a radix sort. */
+static void scatter(const aisim_sample *from, aisim_sample *to, uint32_t n, uint64_t lowest,
+                    uint32_t shift)
+{
+    uint32_t count[DIGITS] = {0}, before = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        count[digit_of(from[i].value, lowest, shift)]++;
+    }
+    for (uint32_t digit = 0; digit < DIGITS; digit++) {
+        uint32_t here = count[digit];
+        count[digit] = before;
+        before += here;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        to[count[digit_of(from[i].value, lowest, shift)]++] = from[i];
+    }
+}
+
+/* Sorts by the upper `digits` digits of the `width` bits in which the values differ. */
+static void sort_digits(aisim_sample *data, uint32_t n, uint64_t lowest, uint32_t width,
+                        uint32_t digits)
+{
+    aisim_sample *other = aisim_alloc(n, sizeof *other), *from = data, *to = other;
+    for (uint32_t k = digits; k > 0; k--) {
+        scatter(from, to, n, lowest, width > k * DIGIT_BITS ? width - k * DIGIT_BITS : 0);
+        aisim_sample *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != data) {
+        memcpy(data, from, n * sizeof *data);
+    }
+    aisim_free(other);
+}
+
+/* Sorts what stands in order but for few places; gives up after 4 n moves. */
+static bool settle(aisim_sample *data, uint32_t n)
+{
+    uint64_t moves = 4 * (uint64_t)n;
+    for (uint32_t i = 1; i < n; i++) {
+        aisim_sample moving = data[i];
+        uint32_t at = i;
+        for (; at > 0 && data[at - 1].value > moving.value; at--) {
+            data[at] = data[at - 1];
+        }
+        data[at] = moving;
+        if (i - at > moves) {
+            return false;
+        }
+        moves -= i - at;
+    }
+    return true;
+}
+
+void aisim_samples_sort(aisim_sample *data, uint32_t n)
+{
+    static_assert(sizeof(double) == 8, "doubles of 64 bits");
+    uint64_t lowest = UINT64_MAX, highest = 0;
+    uint32_t width = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t bits = order_bits(data[i].value);
+        lowest = bits < lowest ? bits : lowest;
+        highest = bits > highest ? bits : highest;
+    }
+    while (width < 64 && (highest - lowest) >> width > 0) {
+        width++;
+    }
+    if (n >= 64) {
+        sort_digits(data, n, lowest, width, n < 4096 ? 2 : 3);
+    }
+    if (!settle(data, n)) {
+        sort_digits(data, n, lowest, width, DIGITS_MAX);
+    }
+}

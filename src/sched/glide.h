@@ -1,0 +1,61 @@
+/* glide.h - passes in which nothing is decided (ARCHITECTURE §5, engine.md §19.8).
+ *
+ * While a long prompt is computed chunk by chunk beside a few decoders, or a few requests decode
+ * with drafts, most passes differ in numbers only: the same requests are scheduled, nobody joins,
+ * ends or is preempted, the prefill takes what the decoders leave of the budget, its blocks come
+ * from the old end of the LRU list. A *glide* walks through such passes with a handful of numbers
+ * and tells the observers the same facts as single passes would; blocks of the prefill and its
+ * stores to host memory (host/host_stream.h) are booked when it ends. A pass that would decide
+ * anything (last chunk, last token, an admission, a lack of blocks) is left to aisim_rank_plan.
+ *
+ *     begin -> { plan -> commit }* -> end
+ *
+ * Between begin and end the rank's numbers are stale, so nobody but observers that are `passive`
+ * may look. A pass costs O(requests scheduled), without any O(extents). */
+#ifndef AISIM_SCHED_GLIDE_H
+#define AISIM_SCHED_GLIDE_H
+
+#include "host/host_stream.h"
+#include "sched/rank.h"
+
+enum { AISIM_GLIDERS = 16 }; /* beyond, cruising is the better way (sched/cruise.h) */
+
+typedef struct aisim_glider {
+    aisim_request *request;
+    uint64_t draws; /* key of them (mtp.md §2) */
+    uint32_t emits; /* tokens of the pass that is planned */
+} aisim_glider;
+
+typedef struct aisim_glide {
+    aisim_rank *rank;
+    uint32_t n;
+    aisim_glider decoders[AISIM_GLIDERS]; /* in running order */
+    uint32_t width;                       /* tokens a decoder computes */
+    uint32_t lookahead;
+    aisim_request *prefill; /* NULL = none */
+    uint32_t chunk;         /* its tokens per pass: all that is left of the budget */
+    uint32_t computed;      /* its C */
+    uint64_t owned;         /* its blocks */
+    uint64_t free;          /* blocks of the pool without identity */
+    uint64_t clean;         /* blocks at the old end of the LRU list that simply go */
+    uint64_t inactive;
+    uint64_t fresh; /* blocks of the pass that is planned */
+    bool stores;    /* the prefill goes to the host tier */
+    aisim_host_stream stream;
+    aisim_pass_shape shape; /* of the pass that is planned */
+    uint32_t passes;
+} aisim_glide;
+
+/** @return false: the next pass is no such pass, nothing to end. */
+bool aisim_glide_begin(aisim_glide *glide, aisim_rank *rank, int64_t t_ns);
+
+/** The next pass. Changes nothing but the glide. @return NULL: it decides something */
+const aisim_pass_shape *aisim_glide_plan(aisim_glide *glide);
+
+/** The planned pass runs from begin to end. */
+void aisim_glide_commit(aisim_glide *glide, int64_t begin_ns, int64_t end_ns);
+
+/** The rank is as if each pass had been planned and completed. */
+void aisim_glide_end(aisim_glide *glide);
+
+#endif
