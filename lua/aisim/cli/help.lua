@@ -280,8 +280,8 @@ function M.main(args)
   local topic = args.topic
   if not topic then
     terminal.out(parser.help()
-      .. "\nTopics of aisim help: scenario, engine, traffic, router, points, hooks, metrics, timing, limits, api, man, a"
-      .. "\nverb, a class, a file.\nNew here? aisim new scenario NAME writes a file to start from.")
+      .. "\nTopics of aisim help: scenario, engine, traffic, router, points, hooks, metrics, timing, limits, api, man,"
+      .. "\na verb, a class, a file.\nNew here? aisim new scenario NAME writes a file to start from.")
     return fault.OK
   end
   if TOPICS[topic] then
