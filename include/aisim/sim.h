@@ -13,19 +13,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aisim/clock.h"
 #include "aisim/config.h"
 #include "aisim/content.h"
 #include "aisim/events.h"
 #include "aisim/points.h"
 #include "aisim/request.h"
 #include "aisim/status.h"
+#include "aisim/timing.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef struct aisim_sim aisim_sim;
-struct aisim_timing;
 struct aisim_profile;
 
 /** Classes of events at equal times, in order. */
@@ -64,7 +65,7 @@ typedef struct aisim_pool_config {
     aisim_role role;
     uint32_t workers; /**< >= 1 */
     aisim_rank_config rank;
-    struct aisim_timing *timing; /**< owned by the pool on success; shared by its ranks */
+    aisim_timing *timing;        /**< owned by the pool on success; shared by its ranks */
     const aisim_points *points;  /**< scheduler points, copied; NULL = none */
 } aisim_pool_config;
 

@@ -55,16 +55,12 @@ else
     skip "no Lua module yet (src/lua or lua/aisim is empty)"
 fi
 
-cat >"$prefix/embed.c" <<'C'
-#include <aisim/status.h>
-#include <string.h>
-int main(void) { return strcmp(aisim_status_name(AISIM_EFULL), "EFULL"); }
-C
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name aisim.pc)")
 export PKG_CONFIG_PATH
 flags=$(pkg-config --define-variable=pcfiledir="$PKG_CONFIG_PATH" --cflags --libs aisim)
-check "C program" "${CC:-cc}" -std=c11 $AISIM_LINK_FLAGS -o "$prefix/embed" "$prefix/embed.c" $flags
-check "C program runs" "$prefix/embed"
+check "C program" "${CC:-cc}" -std=c11 $AISIM_LINK_FLAGS -o "$prefix/embed" \
+    "$prefix/share/aisim/examples/embed.c" $flags
+check "C program runs" sh -c "'$prefix/embed' | grep -qx '1000 requests, first token after .* from cache'"
 
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
