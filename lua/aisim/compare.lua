@@ -12,7 +12,6 @@ local file_of = require "aisim.file"
 local folder_of = require "aisim.folder"
 local interval = require "aisim.interval"
 local json = require "aisim.json"
-local near = require "aisim.near"
 local params = require "aisim.params"
 local render = require "aisim.render"
 local results = require "aisim.results"
@@ -241,9 +240,8 @@ local function metrics_of(a, b, options)
     if not present then names[#names + 1] = name end
   end
   for _, name in ipairs(names) do
-    if not all[name] and not results.is_defined(name) then
-      check.fail("compare: unknown metric '%s'%s", name, near.hint(name, all))
-    end
+    local hint = results.unknown(name, all)
+    if hint then check.fail("compare: unknown metric '%s'%s", name, hint) end
   end
   return names
 end

@@ -134,7 +134,7 @@ function M.judge(list, metrics, known)
     local unknown
     if got == nil and known and not known(expectation.name) then
       unknown = ("expect: '%s': unknown metric '%s'%s"):format(expectation.text, expectation.name,
-        near.hint(expectation.name, metrics))
+        require("aisim.results").unknown(expectation.name, metrics) or near.hint(expectation.name, metrics))
     end
     if type(got) == "boolean" then got = got and 1 or 0 end
     local ok = type(got) == "number" and M.meets(expectation, got)

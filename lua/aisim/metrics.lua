@@ -1,5 +1,6 @@
 --- Metrics and bounds that a scenario declares (spec/lua-api.md §8).
 local check = require "aisim.check"
+local near = require "aisim.near"
 
 local M = {}
 
@@ -28,10 +29,37 @@ local FIELDS <const> = {
   series = fields { every_ms = { "ms", above = 0, required = true }, value = { "function", required = true } },
 }
 
+-- sim -> { counters = name -> true, ratios = { { options, where "file:line: " } … } }
+local declared = setmetatable({}, { __mode = "k" })
+
+local function remember(sim, kind, options)
+  local list = declared[sim] or { counters = {}, ratios = {} }
+  declared[sim] = list
+  if kind == "counter" then list.counters[options.name] = true end
+  if kind == "ratio" then
+    local _, where = pcall(check.fail, "")
+    list.ratios[#list.ratios + 1] = { options, where }
+  end
+end
+
+--- Before the run: are the parts of each ratio counters? They may have been declared after it.
+function M.check_ratios(sim)
+  local list = declared[sim]
+  for _, ratio in ipairs(list and list.ratios or {}) do
+    for _, part in ipairs { "num", "den" } do
+      local name = ratio[1][part]
+      if not list.counters[name] then
+        error(("%ssim:ratio.%s: no counter '%s'%s"):format(ratio[2], part, name, near.hint(name, list.counters)), 0)
+      end
+    end
+  end
+end
+
 local function declare(kind)
   return function(sim, options)
     options = check.options("sim:" .. kind, options, FIELDS[kind])
     if type(options.labels) == "string" then options.by = options.by or options.labels end
+    remember(sim, kind, options)
     return sim:metric_(kind, options)
   end
 end

@@ -75,4 +75,17 @@ function M.path_hint(name, paths)
   return M.hint(name, paths)
 end
 
+--- Same for a file that is not there: the nearest name in its folder; "" when there is none, or no lfs to look.
+---@param path string
+---@return string
+function M.file(path)
+  local folder, name = path:match("^(.*/)([^/]*)$")
+  local has_lfs, lfs = pcall(require, "lfs")
+  if not has_lfs or lfs.attributes(path) or lfs.attributes(folder or ".", "mode") ~= "directory" then return "" end
+  local names = {}
+  for other in lfs.dir(folder or ".") do names[#names + 1] = other end
+  local best = M.name(name or path, names)
+  return best and (" (did you mean '%s'?)"):format((folder or "") .. best) or ""
+end
+
 return M

@@ -270,7 +270,7 @@ end
 
 --- Is there a metric of that name, defined in this run or not?
 function methods:is_metric(name)
-  return self.metrics[name] ~= nil or M.is_defined(name) or M.own_metrics(self)[name] == true
+  return M.unknown(name, self.metrics) == nil or M.own_metrics(self)[name] == true
 end
 
 --- Does the run stand still, and how sure is its mean TTFT? (verdict.lua)
@@ -368,6 +368,20 @@ function M.is_defined(name)
   if base then return defined[base] == true end
   local other, statistic = tostring(name):match("^(.+)%.([^.]+)$")
   return other ~= nil and (STATISTICS[statistic] or statistic == "peak") == true and defined[other] == true
+end
+
+--- What is wrong with a name that stands for a metric.
+---@param name string
+---@param present table<string, any>    metrics of one run or of several, by name
+---@return string? hint    nil = it is one, in these runs or defined; else "", or what to do
+function M.unknown(name, present)
+  if present[name] ~= nil then return nil end
+  local base, p = tostring(name):match("^(.+)%.p(%d[%d.]*)$")
+  if base and M.is_defined(base) and present[base .. ".mean"] ~= nil then
+    local hint = near.hint(name, present)
+    return ("%s; other percentiles: sim:measure { percentiles = { %s } }"):format(hint, p)
+  end
+  if not M.is_defined(name) then return near.hint(name, present) end
 end
 
 --- Methods and fields of a run, beside the distributions of its report.

@@ -187,7 +187,7 @@ end
 local function read(path)
   if path == "-" then return io.read("a"), "stdin" end
   local file, problem = io.open(path, "rb")
-  if not file then error(("aisim: cannot open %s"):format(problem), 0) end
+  if not file then error(("aisim: cannot open %s%s"):format(problem, near.file(path)), 0) end
   local text, why = file:read("a")
   file:close()
   if not text then error(("aisim: cannot read %s: %s"):format(path, why), 0) end

@@ -13,7 +13,6 @@ local experiment = require "aisim.experiment"
 local figures = require "aisim.figures"
 local interval = require "aisim.interval"
 local json = require "aisim.json"
-local near = require "aisim.near"
 local params = require "aisim.params"
 local render = require "aisim.render"
 local results = require "aisim.results"
@@ -46,9 +45,8 @@ local function check_metric(name, rows)
   for _, row in ipairs(rows) do
     if row.metrics[name] ~= nil or row.custom[name] ~= nil then return end
   end
-  if not results.is_defined(name) then
-    check.fail("search.goal: unknown metric '%s'%s", name, near.hint(name, rows[1].metrics))
-  end
+  local hint = results.unknown(name, rows[1].metrics)
+  if hint then check.fail("search.goal: unknown metric '%s'%s", name, hint) end
 end
 
 --- Judges one value; measure(value, seeds) -> rows { metrics =, custom = } in the order of the seeds.

@@ -209,6 +209,7 @@ function M:run(options)
       error(("%s: %s"):format(override.flag or override.key, what), 0)
     end
   end
+  require("aisim.metrics").check_ratios(self)
   ask_for_files(self, options)
   local state, reason = self:run_(options.until_ms, options.progress, options.max_wall_time_ms)
   return require("aisim.results").new(self, state, reason)

@@ -42,9 +42,8 @@ local function check_columns(columns, rows)
   end
   if next(known) == nil then return end
   for _, name in ipairs(columns) do
-    if not known[name] and not require("aisim.results").is_defined(name) then
-      check.fail("sweep.columns: unknown metric '%s'%s", name, near.hint(name, known))
-    end
+    local hint = require("aisim.results").unknown(name, known)
+    if hint then check.fail("sweep.columns: unknown metric '%s'%s", name, hint) end
   end
 end
 

@@ -112,7 +112,11 @@ function M.split(engine)
     return copy
   end
   if type(timing) == "function" then timing = { pass = timing } end
-  if type(timing) ~= "table" or not (timing.pass or timing.prefill or timing.decode) then return copy end
+  if type(timing) ~= "table" then return copy end
+  local given = {} -- a misspelt pass is no key of the schema either
+  for key, value in pairs(timing) do given[key] = type(value) == "function" or nil end
+  check.keys("timing", given, FUNCTIONS)
+  if not (timing.pass or timing.prefill or timing.decode) then return copy end
   copy.timing = nil
   local functions = check.options("timing", timing, FUNCTIONS)
   if functions.pass and (functions.prefill or functions.decode) then

@@ -92,6 +92,16 @@ function M.help(name)
   end
 end
 
+--- Rows { name, type and meaning } of a class.
+---@param name string
+---@return string[][]
+function M.rows(name)
+  for _, class in ipairs(load_classes()) do
+    if class.name == name then return class.rows end
+  end
+  return {}
+end
+
 --- Fields of a class in one line.
 ---@param name string
 ---@return string

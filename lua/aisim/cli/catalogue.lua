@@ -104,17 +104,14 @@ function M.routers()
   return rows
 end
 
---- Public functions of aisim.dist, with their argument names.
+--- Public functions of aisim.dist with their arguments, as the types for editors have them.
 function M.distributions()
   local rows = {}
-  for name, fn in pairs(require "aisim.dist") do
-    if type(fn) == "function" and name ~= "is" and name ~= "read" then
-      local arguments = {}
-      for i = 1, debug.getinfo(fn, "u").nparams do arguments[i] = debug.getlocal(fn, i) end
-      rows[#rows + 1] = { "aisim.dist." .. name, ("(%s)"):format(table.concat(arguments, ", ")) }
-    end
+  for _, row in ipairs(require("aisim.cli.api").rows "dist") do
+    local arguments, text = row[2]:match("^fun%((.*)%): aisim%.Dist,? ?(.*)$")
+    local short = arguments:gsub(": number%f[^%w|]", ""):gsub(": integer", "")
+    rows[#rows + 1] = { "aisim.dist." .. row[1], short:match("^options: (.*)$") or ("(%s)"):format(short), text }
   end
-  table.sort(rows, function(a, b) return a[1] < b[1] end)
   return rows
 end
 
@@ -126,20 +123,42 @@ local function scenario_folders()
   return folders
 end
 
+--- The first comment of a configuration: what it asks, and what follows "Expected: ".
+local function head_of_yaml(path)
+  local question, finding
+  for line in io.lines(path) do
+    local text = line:match("^#%s*(.*)$")
+    if not text then break end
+    question = question or text
+    finding = finding or text:match("^Expected:%s*(.*)$")
+  end
+  return question, finding
+end
+
+--- Path, title or question, finding of a scenario or configuration.
+local function scenario_rows(rows, path)
+  local title, finding
+  if path:find("%.lua$") then
+    local ok, S = pcall(scenario.load, path)
+    if not ok then title = "does not load: " .. tostring(S) else title, finding = S.title or S.question, S.finding end
+  else
+    title, finding = head_of_yaml(path)
+  end
+  rows[#rows + 1] = { path, title or "" }
+  if finding then rows[#rows + 1] = { "", "-> " .. finding } end
+end
+
 function M.scenarios()
   local rows = {}
   for _, folder in ipairs(scenario_folders()) do
     local files = {}
     if lfs.attributes(folder, "mode") == "directory" then
       for file in lfs.dir(folder) do
-        if file:find("%.lua$") then files[#files + 1] = folder .. "/" .. file end
+        if file:find("%.lua$") or file:find("%.ya?ml$") then files[#files + 1] = folder .. "/" .. file end
       end
     end
     table.sort(files)
-    for _, path in ipairs(files) do
-      local ok, S = pcall(scenario.load, path)
-      rows[#rows + 1] = { path, ok and (S.question or S.title or "") or "does not load: " .. tostring(S) }
-    end
+    for _, path in ipairs(files) do scenario_rows(rows, path) end
   end
   return rows
 end

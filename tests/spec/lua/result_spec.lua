@@ -87,9 +87,11 @@ describe("the result of a run", function()
 
   it("knows which names are metrics", function()
     local result = run()
-    for _, name in ipairs { "ttft_ms.p99", "good_fraction", "kv_usage.peak", "ttft_ms.p99.9" } do
+    for _, name in ipairs { "ttft_ms.p99", "good_fraction", "kv_usage.peak" } do
       assert.is_true(result:is_metric(name), name)
     end
+    assert.is_false(result:is_metric "ttft_ms.p99.9") -- sim:measure did not ask for it
+    assert.is_true(run(function(sim) sim:measure { percentiles = { 99.9 } } end):is_metric "ttft_ms.p99.9")
     assert.is_false(result:is_metric "tttf_ms.p99")
   end)
 
@@ -122,6 +124,16 @@ describe("a metric of a scenario", function()
     assert.equal(15, m["gap.mean"])
     assert.equal(20, m["gap.by.long.mean"])
     assert.equal(15, result.gap:p(50))
+  end)
+
+  it("a ratio names two counters, whatever the order of declaration", function()
+    local ok, message = pcall(run, function(sim)
+      sim:ratio { name = "late", num = "lat_n", den = "all_n" }
+      sim:counter { name = "late_n" }
+      sim:counter { name = "all_n" }
+    end)
+    assert.is_false(ok)
+    assert.matches("result_spec.lua:%d+: sim:ratio.num: no counter 'lat_n' %(did you mean 'late_n'%?%)$", message)
   end)
 
   it("ratio and derive are computed from the others", function()
