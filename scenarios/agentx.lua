@@ -4,7 +4,8 @@
 --           token, when each of `lanes` clients always has one agent at work?
 -- Finding   An agent sends its whole history again with every turn: with an endless cache 95 % of all
 --           prompt tokens would be reused. A router that follows the prefix comes within half a point;
---           round_robin scatters the history over the workers, reuses 71 % and waits five times longer.
+--           round_robin scatters the history over the workers, reuses 71 % and waits five times longer
+--           (710 recorded plays: 93 % against 62 %, and the same factor of five).
 -- Run time  about a second. Agents are made up after published statistics; plays=FILE replays recorded ones.
 local aisim = require "aisim"
 

@@ -41,7 +41,8 @@ use req:copy() or keep req.id. run.tick needs the option every_ms.
 The last column is the price: run and request hooks keep all fast paths; a pass hook makes the
 engine stop at each pass, a token hook at each request of each pass (see aisim check FILE).
 Options: batch = n (fn(n, cols)), class =, pool =, rank =, sample =, from_ms =, until_ms =.
-Fields of req and pass: aisim help Request, aisim help Pass. Example: examples/hooks.lua]]
+Fields of req and pass: aisim help Request, aisim help Pass.
+Examples: examples/hooks.lua, examples/failure_injection.lua]]
 end
 
 function TOPICS.router()
@@ -147,7 +148,7 @@ Keys of run.metrics, report.json and expectations. A distribution NAME has NAME.
 
 
 Own metrics: sim:counter, sim:gauge, sim:hist, sim:ratio, sim:series, sim:derive
-Start from: aisim new metric NAME. Example: examples/custom_metric.lua]]
+Start from: aisim new metric NAME. Examples: examples/custom_metric.lua, examples/slo.lua]]
 end
 
 function TOPICS.scenario()
@@ -216,10 +217,12 @@ local function of_scenario(path)
   local out = {}
   local function add(text) out[#out + 1] = text end
   add(("%s  %s"):format(path, S.title or ""))
-  for _, item in ipairs { { "Question", S.question }, { "Finding", S.finding } } do
-    if item[2] then add(table_of.text { { item[1], item[2] } }) end
+  local head = {}
+  for _, item in ipairs { { "Question", S.question }, { "Finding", S.finding },
+    { "Run time", S.expect_runtime_s and ("about %g s"):format(S.expect_runtime_s) } } do
+    if item[2] then head[#head + 1] = item end
   end
-  if S.expect_runtime_s then add(("Run time  about %g s"):format(S.expect_runtime_s)) end
+  if #head > 0 then add(table_of.text(head)) end
   if #record.params > 0 then
     local rows = {}
     for i, param in ipairs(record.params) do rows[i] = M.param_row(param, param.default) end
@@ -232,6 +235,19 @@ local function of_scenario(path)
     end
   end
   for _, line in ipairs(M.experiments(S)) do add(line) end
+  return table.concat(out, "\n")
+end
+
+--- A configuration says in its first comment what it asks.
+local function of_configuration(path)
+  local out = { path }
+  local file <close> = io.open(path) or fault.usage("help: cannot open %s%s", path, near.file(path))
+  for line in file:lines() do
+    local text = line:match("^# ?(.*)$")
+    if not text then break end
+    out[#out + 1] = text
+  end
+  out[#out + 1] = ("\naisim check %s shows every key; its meaning: aisim help engine, aisim help traffic"):format(path)
   return table.concat(out, "\n")
 end
 
@@ -280,7 +296,7 @@ function M.main(args)
   local topic = args.topic
   if not topic then
     terminal.out(parser.help()
-      .. "\nTopics of aisim help: scenario, engine, traffic, router, points, hooks, metrics, timing, limits, api, man,"
+      .. ("\nTopics of aisim help: %s,"):format(table.concat(parser.WORDS.help, ", "))
       .. "\na verb, a class, a file.\nNew here? aisim new scenario NAME writes a file to start from.")
     return fault.OK
   end
@@ -288,6 +304,8 @@ function M.main(args)
     terminal.out((TOPICS[topic]():gsub("\n+$", "")))
   elseif topic:find("%.lua$") then
     terminal.out(of_scenario(topic))
+  elseif topic:find("%.ya?ml$") then
+    terminal.out(of_configuration(topic))
   else
     local text = parser.help(topic) or api.help(topic)
     if not text then

@@ -2,12 +2,13 @@
 local catalogue = require "aisim.cli.catalogue"
 local fault = require "aisim.cli.fault"
 local near = require "aisim.near"
+local parser = require "aisim.cli.parser"
 local table_of = require "aisim.cli.table"
 local terminal = require "aisim.cli.terminal"
 
 local M = {}
 
-local KINDS <const> = { "models", "hardware", "hooks", "metrics", "routers", "scenarios", "distributions" }
+local KINDS <const> = parser.WORDS.list
 
 ---@param args table
 ---@return integer status

@@ -197,7 +197,7 @@ M.VERBS = {
     name = "list", summary = "Show what there is to choose from.",
     example = "aisim list hooks",
     build = function(command)
-      command:argument("kind", "One of models, hardware, hooks, metrics, routers, scenarios, distributions.")
+      command:argument("kind", ("One of %s."):format(table.concat(M.WORDS.list, ", ")))
         :argname("KIND")
     end,
   },
@@ -205,8 +205,7 @@ M.VERBS = {
     name = "help", summary = "Explain a topic, or the question and the parameters of a scenario.",
     example = "aisim help router",
     build = function(command)
-      command:argument("topic", "scenario, engine, traffic, router, points, hooks, metrics, timing, limits, api, man, "
-        .. "a verb, a class, or a scenario file.")
+      command:argument("topic", table.concat(M.WORDS.help, ", ") .. ", a verb, a class, or a scenario file.")
         :argname("TOPIC"):args("?")
     end,
   },
@@ -214,7 +213,7 @@ M.VERBS = {
     name = "new", summary = "Write a commented file that runs, to start from.",
     example = "aisim new router mine",
     build = function(command)
-      command:argument("kind", "One of scenario, router, metric, timing, session."):argname("KIND")
+      command:argument("kind", ("One of %s."):format(table.concat(M.WORDS.new, ", "))):argname("KIND")
       command:argument("name", "Name of the thing and of the file, which must not exist."):argname("NAME")
     end,
   },
@@ -232,7 +231,7 @@ M.VERBS = {
     name = "completion", summary = "Print the completions for a shell.",
     example = "aisim completion bash >~/.local/share/bash-completion/completions/aisim",
     build = function(command)
-      command:argument("shell", "bash, zsh or fish."):argname("SHELL"):choices { "bash", "zsh", "fish" }
+      command:argument("shell", "bash, zsh or fish."):argname("SHELL"):choices(M.WORDS.completion)
     end,
   },
   {
@@ -248,6 +247,14 @@ function M.verb_names()
   for i, verb in ipairs(M.VERBS) do names[i] = verb.name end
   return names
 end
+
+-- Words that the first argument of a verb may be, where these are a list.
+M.WORDS = {
+  list = { "models", "hardware", "hooks", "metrics", "routers", "scenarios", "distributions" },
+  new = { "scenario", "router", "metric", "timing", "session" },
+  help = { "scenario", "engine", "traffic", "router", "points", "hooks", "metrics", "timing", "limits", "api", "man" },
+  completion = { "bash", "zsh", "fish" },
+}
 
 local function build()
   local parser = argparse("aisim", "aisim simulates LLM serving: a C engine, scenarios in Lua.")
