@@ -1,7 +1,7 @@
 --- Notes of a run: what the user can act on, once per kind.
--- Watches rejections by the engine. A request that can never run is a mistake of the scenario (pool too
--- small, context too short) that the totals alone would hide. Rejections by a router or an admission
--- function are the scenario's own will and get no note.
+-- Watches rejections by the engine, and runs without any request. A request that can never run is a
+-- mistake of the scenario (pool too small, context too short) that the totals alone would hide.
+-- Rejections by a router or an admission function are the scenario's own will and get no note.
 local render = require "aisim.render"
 
 local M = {}
@@ -52,6 +52,10 @@ function M.watch(sim)
       local more = counts[reason] - 1
       notes[i] = first[reason] .. "; rejected"
         .. (more > 0 and (" (%s more like this)"):format(render.count(more)) or "")
+    end
+    local _, _, created = sim:stats_()
+    if created == 0 then
+      notes[#notes + 1] = "no request was made: sim:workload, sim:sessions and sim:submit make some (aisim help traffic)"
     end
     return notes
   end
