@@ -110,7 +110,9 @@ enum {
     AISIM_REQF_SAMPLED = 4,    /**< the deterministic hook sample contains it */
     AISIM_REQF_MOVED = 32,     /**< hand-off: a second pool has admitted it */
     AISIM_REQF_HOLD = 16,      /**< keeps its lease at the end (hand-off source) */
-    AISIM_REQF_RESUMED = 8     /**< re-admitted after a preemption, still recomputing */
+    AISIM_REQF_RESUMED = 8,    /**< re-admitted after a preemption, still recomputing */
+    AISIM_REQF_PREFILL = 64,   /**< at the prefill side: its first token ends its stay there */
+    AISIM_REQF_ARRIVED = 128   /**< hand-off: no token since it came to the decode side */
 };
 
 #ifdef __cplusplus

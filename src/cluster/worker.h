@@ -40,6 +40,10 @@ bool aisim_worker_ready(const aisim_worker *worker);
 bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
                         int64_t *end_ns);
 
+/** Emits KV_LEVEL of a rank: its blocks changed outside of a pass end. */
+void aisim_worker_show_level(const aisim_rank *rank, const aisim_observers *observers,
+                             int64_t t_ns);
+
 /** Completes all planned ranks, in rank order. */
 void aisim_worker_end(aisim_worker *worker, int64_t end_ns);
 

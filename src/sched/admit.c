@@ -176,16 +176,20 @@ static void join(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t recu
                                .tokens = reused,
                                .wait_ns = rank->now_ns - r->waiting_since_ns};
     aisim_array_push(&aisim_rank_current(rank)->decisions, decision);
+    rank->arrived -= aisim_rank_arrived(r);
+    bool came = (r->flags & AISIM_REQF_ARRIVED) != 0 && r->state != AISIM_REQ_PREEMPTED;
     take_out(rank, slot);
     uint32_t of_prompt = aisim_min_u32(reused, r->prompt_tokens);
-    if (r->admissions == 0) {
+    if (came) { /* first in this pool: report.md §1 counts stalls and reuse per pool */
+        r->flags |= AISIM_REQF_MOVED | (r->computed == 0 ? AISIM_REQF_RESUMED : 0);
+    } else if (r->admissions == 0) {
         r->first_admit_ns = rank->now_ns;
         r->first_reused = of_prompt; /* E-L4 */
     } else {
         r->stall_ns += rank->now_ns - r->waiting_since_ns;
         r->flags |= AISIM_REQF_RESUMED;
     }
-    if (of_prompt > r->max_reused) {
+    if (of_prompt > r->max_reused && (r->flags & AISIM_REQF_MOVED) == 0) {
         r->max_reused = of_prompt;
     }
     r->admissions++;
@@ -212,6 +216,7 @@ typedef enum { ADMITTED, NEXT_HEAD, STOP } outcome;
 
 static outcome reject_head(aisim_rank *rank, uint32_t slot, aisim_end_reason reason)
 {
+    rank->arrived -= aisim_rank_arrived(aisim_rank_request(rank, slot));
     take_out(rank, slot);
     aisim_rank_give_back(rank, slot, AISIM_NONE); /* an activated hand-off owns its prompt */
     aisim_rank_decide_reject(rank, slot, reason);
@@ -224,6 +229,10 @@ static outcome admit_resident(aisim_rank *rank, uint32_t slot)
     aisim_request *r = aisim_rank_request(rank, slot);
     uint32_t known = aisim_known(r), from = r->computed, d = known - from;
     aisim_grant grant = {.watermark = known, .slots = known};
+    if (rank->config.scheduler.never_fits == AISIM_NEVER_FITS_REJECT &&
+        !aisim_rank_fits_alone(rank, r, 0, 0)) { /* its first token crossed the end of the pool */
+        return reject_head(rank, slot, AISIM_END_REJECTED_CAPACITY);
+    }
     if (d > rank->budget_left || !aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
         return STOP;
     }
@@ -368,7 +377,8 @@ static outcome plan_head(aisim_rank *rank, uint32_t slot)
     return admit_with_hit(rank, slot, &hit);
 }
 
-/* The connector queue first (offload.md §7.5); under `priority` the better key of both heads. */
+/* A hand-off that has arrived, then the connector queue (offload.md §7.5); under `priority` the
+ * better key of both heads. */
 static uint32_t next_head(const aisim_rank *rank)
 {
     uint32_t waits = aisim_queue_head(&rank->waiting), ready = aisim_offload_head(rank);
@@ -376,10 +386,27 @@ static uint32_t next_head(const aisim_rank *rank)
         return ready == AISIM_NONE ? waits : ready;
     }
     const aisim_request *a = aisim_rank_request(rank, ready), *b = aisim_rank_request(rank, waits);
+    if (aisim_rank_arrived(b)) {
+        return waits;
+    }
     bool later =
         rank->config.scheduler.policy == AISIM_POLICY_PRIORITY &&
         (b->priority < a->priority || (b->priority == a->priority && b->ordinal < a->ordinal));
     return later ? waits : ready;
+}
+
+/* Nothing runs, so nothing will come free, and what blocks the head is held by hand-offs that wait
+ * behind it with their blocks: the newest of them loses its own. Rare: a prompt that ends at a block
+ * boundary needs one block more than was reserved for it. */
+static bool unblock(aisim_rank *rank, uint32_t head)
+{
+    if (rank->running.len > 0 || rank->in_flight > 0 || !aisim_rank_drop_arrived(rank, head)) {
+        return false;
+    }
+    if (aisim_rank_held_back(rank, aisim_rank_request(rank, head))) {
+        aisim_rank_retry_reservations(rank);
+    }
+    return true;
 }
 
 void aisim_rank_plan_waiting(aisim_rank *rank)
@@ -390,6 +417,9 @@ void aisim_rank_plan_waiting(aisim_rank *rank)
     while (rank->running.len < config->max_sequences && (rank->budget_left > 0 || at_zero) &&
            (head = next_head(rank)) != AISIM_NONE) { /* E-P7 */
         outcome result = plan_head(rank, head);
+        if (result == STOP && rank->arrived > 0 && unblock(rank, head)) {
+            continue;
+        }
         if (result == STOP) {
             break;
         }

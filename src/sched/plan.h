@@ -40,6 +40,13 @@ static inline uint32_t aisim_rank_limit(const aisim_rank *rank)
     return m == 0 || m > UINT32_MAX ? UINT32_MAX : (uint32_t)m;
 }
 
+/** Waits with the blocks that a hand-off brought. */
+static inline bool aisim_rank_arrived(const aisim_request *r)
+{
+    return r->state == AISIM_REQ_WAITING && (r->flags & AISIM_REQF_ARRIVED) != 0 &&
+           r->lease.allocated > 0;
+}
+
 /** KV events are recorded only while somebody wants them (E-H7). */
 static inline void aisim_rank_listen(aisim_rank *rank)
 {
@@ -112,6 +119,9 @@ uint32_t aisim_rank_draw(aisim_rank *rank, aisim_request *r, uint32_t drafts);
 
 /** A running request is over: its blocks go back, its end is told (complete.c). */
 void aisim_rank_leave(aisim_rank *rank, uint32_t slot, int64_t end_ns);
+/** The newest activated hand-off that waits gives its blocks back and will be computed here.
+ *  @param except  not this one. @return false = there is none. O(queue), see its caller. */
+bool aisim_rank_drop_arrived(aisim_rank *rank, uint32_t except);
 /** Hand-off reservations are retried after capacity came free (§15). */
 void aisim_rank_retry_reservations(aisim_rank *rank);
 /** Takes a request out of the second queue and the pending reservations. */

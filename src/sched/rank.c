@@ -51,6 +51,9 @@ uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r)
 {
     /* E-O2: min(O - G, M - L), the second only with a context limit */
     uint32_t left = r->output_tokens - r->generated;
+    if ((r->flags & AISIM_REQF_PREFILL) != 0) { /* §15.2, mtp.md §9: one token, from the prefill */
+        left = left > 0 && r->generated == 0;
+    }
     uint64_t limit = rank->config.scheduler.context_length;
     if (limit > 0) {
         uint64_t known = aisim_known(r);
@@ -81,8 +84,11 @@ bool aisim_rank_has_decode(const aisim_rank *rank)
 void aisim_rank_enqueue(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    aisim_queue_push(&rank->waiting, &rank->engine->requests, slot,
-                     aisim_queue_key(&rank->waiting, r, rank->config.scheduler.policy));
+    uint64_t key = aisim_queue_key(&rank->waiting, r, rank->config.scheduler.policy);
+    if (rank->offload.host != NULL && aisim_rank_arrived(r)) {
+        key = r->ordinal; /* offload.md §7.5: before all others */
+    }
+    aisim_queue_push(&rank->waiting, &rank->engine->requests, slot, key);
     if (r->state == AISIM_REQ_PREEMPTED) {
         aisim_length_add(&rank->queued_decode, aisim_known(r));
     } else {
@@ -117,6 +123,7 @@ void aisim_rank_cancel(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
     if (r->state == AISIM_REQ_WAITING || r->state == AISIM_REQ_PREEMPTED) {
+        rank->arrived -= aisim_rank_arrived(r);
         aisim_rank_dequeue(rank, slot);
     }
     aisim_rank_forget_remote(rank, slot);

@@ -113,6 +113,7 @@ typedef struct aisim_rank {
     AISIM_ARRAY(uint32_t) skipped;   /* cannot be scheduled yet, in order (fact 11) */
     AISIM_ARRAY(aisim_running) held; /* hand-off sources that keep their lease (E-K6) */
     AISIM_ARRAY(uint32_t) pending;   /* hand-off reservations that wait for blocks (§15) */
+    uint32_t arrived; /* activated, not admitted, with flag ARRIVED: their blocks can be dropped */
     aisim_recurrents recurrents;
     aisim_recurrent_rules rules;
     aisim_rng draws;       /* stream = worker */
@@ -216,8 +217,13 @@ uint32_t aisim_rank_missing(const aisim_rank *rank, uint32_t slot);
  *  @param gb_per_second decimal, > 0 */
 double aisim_handoff_ms(uint64_t tokens, double bytes_per_token, double state_bytes,
                         double gb_per_second);
-/** The transfer has arrived: blocks are published, C = A = P, it queues at its ordinal.
- *  @return false = no-op */
+/** Why aisim_rank_reserve refuses the request for ever, AISIM_END_NONE = it does not. */
+aisim_end_reason aisim_rank_unreservable(const aisim_rank *rank, const aisim_request *r);
+/** What `from` has reserved here is from now on of `to`, with its place in the order; `from` has
+ *  nothing any more. */
+void aisim_rank_adopt(aisim_rank *rank, uint32_t from, uint32_t to);
+/** The transfer has arrived: blocks are published, C = A = what was reserved for, it queues at its
+ *  ordinal. @return false = no-op */
 bool aisim_rank_activate(aisim_rank *rank, uint32_t slot);
 /** Source: gives a held lease back. @return false = no-op. The caller ends the request. */
 bool aisim_rank_release_source(aisim_rank *rank, uint32_t slot);

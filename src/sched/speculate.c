@@ -60,7 +60,8 @@ static bool ready(const aisim_rank *rank, const aisim_plan_entry *p)
 {
     const aisim_request *r = aisim_rank_request(rank, p->slot);
     return p->samples && r->generation == p->generation && r->state == AISIM_REQ_RUNNING &&
-           aisim_rank_output_left(rank, r) > 0;
+           aisim_rank_output_left(rank, r) > 0 &&
+           (r->flags & AISIM_REQF_PREFILL) == 0; /* mtp.md §9: never verifies */
 }
 
 /* E-M5: what cannot fit even alone ends here instead of evicting itself for ever. */

@@ -15,7 +15,8 @@ typedef enum {
     AISIM_ENTRY_PASS_BEGIN, /* a = worker */
     AISIM_ENTRY_ARRIVAL,    /* a = slot, b = generation */
     AISIM_ENTRY_TIMER,      /* a = timer, b = generation */
-    AISIM_ENTRY_TRANSFER    /* a = host tier */
+    AISIM_ENTRY_TRANSFER,   /* a = host tier */
+    AISIM_ENTRY_HANDOFF     /* a = slot, b = serial of the transfer */
 } aisim_entry_kind;
 
 typedef struct aisim_entry {

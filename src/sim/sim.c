@@ -29,6 +29,7 @@ void aisim_sim_free(aisim_sim *sim)
         }
     }
     sim_tiers_free(sim);
+    sim_handoffs_free(sim);
     for (uint32_t i = 0; i < sim->ranks.len; i++) {
         aisim_rank_deinit(sim->ranks.data[i]);
         aisim_free(sim->ranks.data[i]);
@@ -131,6 +132,9 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
         return status;
     }
     status = sim_tier_check(sim, &config->rank, err);
+    if (status == AISIM_OK) {
+        status = sim_handoff_check_pool(sim, config, err);
+    }
     if (status != AISIM_OK) {
         return status;
     }
@@ -145,6 +149,7 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
                      .router_name = aisim_strdup("round_robin")};
     uint32_t index = sim->pools.len;
     aisim_array_push(&sim->pools, pool);
+    sim_handoff_pool(sim, index);
     for (uint32_t i = 0; i < config->workers; i++) {
         add_worker(sim, index, config);
     }
@@ -248,7 +253,8 @@ void aisim_sim_stats_get(const aisim_sim *sim, aisim_sim_stats *out)
 {
     *out = (aisim_sim_stats){.events = sim->events,
                              .requests_created = sim->engine.requests.next_id - 1,
-                             .requests_live = sim->engine.requests.live};
+                             .requests_live =
+                                 sim->engine.requests.live - sim->engine.requests.shadows};
     for (uint32_t i = 0; i < sim->ranks.len; i++) {
         out->passes += sim->ranks.data[i]->pass;
     }

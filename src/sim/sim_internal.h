@@ -5,6 +5,7 @@
 #include "aisim/sim.h"
 #include "base/check.h"
 #include "cluster/worker.h"
+#include "sim/handoff.h"
 #include "sim/heap.h"
 
 typedef struct sim_pool {
@@ -67,6 +68,7 @@ struct aisim_sim {
     uint64_t removed_foreground; /* entries of removed timers that are still on the heap */
     AISIM_ARRAY(char *) classes;
     AISIM_ARRAY(sim_change) changes;
+    sim_handoffs handoffs;
     aisim_admission_fn admission;
     void *admission_context;
     bool track_load; /* some policy reads active_prefill_tokens or active_blocks */
@@ -91,9 +93,6 @@ static inline sim_pool *sim_pool_of(aisim_sim *sim, const aisim_request *r)
     return &sim->pools.data[pool];
 }
 
-/** Its prompt is computed, it ends or it moves: the tokens are no load any more (spec/routing.md
- * §1). */
-void sim_uncount_prefill(aisim_sim *sim, uint32_t slot);
 /** Host tier for the rank just added to the list, private or shared (tiers.c). */
 void sim_tier_attach(aisim_sim *sim, aisim_rank *rank);
 /** The shared pool, if there is one, takes participants of this configuration. */
@@ -106,10 +105,21 @@ void sim_transfer(aisim_sim *sim, uint32_t tier);
 void sim_tiers_free(aisim_sim *sim);
 /** Puts a pass begin of the worker on the heap if it could plan and none is there. */
 void sim_wake(aisim_sim *sim, uint32_t worker);
+/** Ranks of the pool that may be chosen, in its scratch list; valid until the next call. */
+aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool);
+/** Books of the router when it has placed a request: load, callbacks, the event.
+ *  @param prefills  the rank will compute the prompt */
+void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills);
+/** Takes it off the books of a rank. @param lost  the worker is gone */
+void sim_unbook(aisim_sim *sim, uint32_t slot, uint32_t rank, bool lost);
 /** Routes an arrived or waiting request. @return false = it stays queued at the router. */
 bool sim_route(aisim_sim *sim, uint32_t slot);
+/** Routes it, or puts it into the queue of its pool. */
+void sim_route_or_queue(aisim_sim *sim, uint32_t slot);
 /** Puts a request into the queue of its router, where the router says. */
 void sim_join_queue(aisim_sim *sim, sim_pool *pool, uint32_t slot);
+/** Takes it out of the queue of its router, if it is in one. */
+void sim_unqueue(aisim_sim *sim, uint32_t slot);
 /** Serves the router queues after a load-lowering event. */
 void sim_retry_routers(aisim_sim *sim);
 /** Ends a request that is in no rank: terminal event, client, slot. */

@@ -77,37 +77,41 @@ aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-void sim_uncount_prefill(aisim_sim *sim, uint32_t slot)
+/* Its prompt is computed, it ends or it moves: the tokens are no load any more (spec/routing.md §1).
+ * The decode side of a hand-off never counted them. */
+static void uncount_prefill(aisim_sim *sim, uint32_t slot, uint32_t rank)
 {
-    const aisim_request *r = sim_request(sim, slot);
-    if (slot < sim->uncached.len && r->rank != AISIM_NONE) {
-        sim->loads.data[r->rank].active_prefill_tokens -= sim->uncached.data[slot];
+    bool counted =
+        !sim_handoff_under_way(sim, slot) || sim->handoffs.of.data[slot].decode_rank != rank;
+    if (slot < sim->uncached.len && counted) {
+        sim->loads.data[rank].active_prefill_tokens -= sim->uncached.data[slot];
         sim->uncached.data[slot] = 0;
     }
 }
 
-static void lower_load(aisim_sim *sim, uint32_t slot)
+void sim_unbook(aisim_sim *sim, uint32_t slot, uint32_t rank, bool lost)
 {
-    const aisim_request *r = sim_request(sim, slot);
-    if (r->rank == AISIM_NONE) {
-        return;
-    }
-    sim_load *load = &sim->loads.data[r->rank];
-    load->active_requests--;
-    sim_uncount_prefill(sim, slot);
-    sim->workers.data[sim->rank_workers.data[r->rank]].requests--;
+    aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
+    const aisim_router *router = &sim->pools.data[worker->pool].router;
+    sim->loads.data[rank].active_requests--;
+    uncount_prefill(sim, slot, rank);
+    worker->requests--;
     sim->retry_routers = true;
+    if (lost && router->on_lost != NULL) {
+        router->on_lost(router->context, sim_request(sim, slot), rank);
+    } else if (!lost && router->on_done != NULL) {
+        router->on_done(router->context, sim_request(sim, slot), rank);
+    }
 }
 
 void sim_ended(void *context, uint32_t slot)
 {
     aisim_sim *sim = context;
     aisim_request *r = sim_request(sim, slot);
-    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
-    lower_load(sim, slot);
-    if (pool->router.on_done != NULL && r->rank != AISIM_NONE) {
-        pool->router.on_done(pool->router.context, r, r->rank);
+    if (r->rank != AISIM_NONE) {
+        sim_unbook(sim, slot, r->rank, false);
     }
+    sim_handoff_over(sim, slot);
     if (r->client != AISIM_NO_CLIENT && sim->clients.data[r->client].terminal != NULL) {
         aisim_client client = sim->clients.data[r->client];
         client.terminal(client.context, sim, r);
@@ -152,7 +156,7 @@ static void look(const void *host, uint32_t rank, aisim_rank_view *out)
     aisim_sim_rank(host, rank, out);
 }
 
-static void eligible(aisim_sim *sim, sim_pool *pool)
+aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool)
 {
     pool->targets.len = 0;
     for (uint32_t i = 0; i < pool->n_ranks; i++) {
@@ -161,22 +165,24 @@ static void eligible(aisim_sim *sim, sim_pool *pool)
             aisim_array_push(&pool->targets, rank);
         }
     }
+    return (aisim_targets){pool->targets.len, pool->targets.data, sim, look};
 }
 
-static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
+void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills)
 {
     aisim_request *r = sim_request(sim, slot);
     sim_load *load = &sim->loads.data[rank];
     aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
-    r->dispatched_ns = sim->now_ns;
-    aisim_rank_submit(sim->ranks.data[rank], slot);
     load->active_requests++;
     worker->requests++;
     const aisim_router *router = &sim->pools.data[worker->pool].router;
     if (router->on_dispatch != NULL) {
         router->on_dispatch(router->context, r, rank);
     }
-    if (sim->track_load) {
+    if (!prefills && router->on_first_token != NULL) {
+        router->on_first_token(router->context, r, rank); /* nothing to prefill there */
+    }
+    if (sim->track_load && prefills) {
         uint64_t hit = overlap >= 0 ? (uint64_t)overlap : aisim_sim_overlap_blocks(sim, r, rank);
         uint64_t cached = hit * sim->ranks.data[rank]->pool.block_size;
         uint32_t fresh = cached < r->prompt_tokens ? r->prompt_tokens - (uint32_t)cached : 0;
@@ -193,17 +199,23 @@ static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overl
         event.u.route.overlap_blocks = overlap;
         aisim_emit(&sim->engine.observers, &event);
     }
-    sim_wake(sim, worker->index);
+}
+
+static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
+{
+    sim_request(sim, slot)->dispatched_ns = sim->now_ns;
+    aisim_rank_submit(sim->ranks.data[rank], slot);
+    sim_book(sim, slot, rank, overlap, true);
+    sim_wake(sim, sim->rank_workers.data[rank]);
 }
 
 bool sim_route(aisim_sim *sim, uint32_t slot)
 {
     sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
-    eligible(sim, pool);
-    if (pool->targets.len == 0) {
+    aisim_targets targets = sim_targets(sim, pool);
+    if (targets.n == 0) {
         return false;
     }
-    aisim_targets targets = {pool->targets.len, pool->targets.data, sim, look};
     int64_t overlap = -1;
     aisim_error err = {0};
     uint32_t choice = pool->router.pick(pool->router.context, sim, sim_request(sim, slot), &targets,
@@ -216,8 +228,20 @@ bool sim_route(aisim_sim *sim, uint32_t slot)
         return false;
     }
     AISIM_CHECK(choice < targets.n);
-    dispatch(sim, slot, pool->targets.data[choice], overlap);
+    if (sim_handoff_under_way(sim, slot)) {
+        sim_handoff_place(sim, slot, pool->targets.data[choice], overlap);
+    } else {
+        dispatch(sim, slot, pool->targets.data[choice], overlap);
+    }
     return true;
+}
+
+void sim_route_or_queue(aisim_sim *sim, uint32_t slot)
+{
+    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
+    if (pool->queued.len > 0 || !sim_route(sim, slot)) { /* while a queue exists arrivals join it */
+        sim_join_queue(sim, pool, slot);
+    }
 }
 
 void sim_join_queue(aisim_sim *sim, sim_pool *pool, uint32_t slot)
@@ -259,9 +283,8 @@ void sim_arrive(aisim_sim *sim, uint32_t slot)
             return;
         }
     }
-    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
-    if (pool->queued.len > 0 || !sim_route(sim, slot)) { /* while a queue exists arrivals join it */
-        sim_join_queue(sim, pool, slot);
+    if (!sim->handoffs.on || sim_handoff_arrive(sim, slot)) {
+        sim_route_or_queue(sim, slot);
     }
 }
 
@@ -297,7 +320,7 @@ static void on_first_token(void *context, uint32_t slot)
     aisim_sim *sim = context;
     const aisim_request *r = sim_request(sim, slot);
     const aisim_router *router = &sim_pool_of(sim, r)->router;
-    sim_uncount_prefill(sim, slot);
+    uncount_prefill(sim, slot, r->rank);
     if (router->on_first_token != NULL) {
         router->on_first_token(router->context, r, r->rank);
     }
