@@ -138,6 +138,24 @@ void aisim_rank_cancel(aisim_rank *rank, uint32_t slot)
     aisim_rank_retry_reservations(rank);
 }
 
+void aisim_rank_withdraw(aisim_rank *rank, uint32_t slot)
+{
+    aisim_request *r = aisim_rank_request(rank, slot);
+    for (uint32_t i = 0; i < rank->batches.len; i++) {
+        aisim_batch *batch = &rank->batches.data[i];
+        for (uint32_t j = 0; batch->in_use && j < batch->plan.len; j++) {
+            aisim_plan_entry *p = &batch->plan.data[j];
+            p->generation -= p->slot == slot && p->generation == r->generation;
+        }
+        for (uint32_t j = 0; batch->in_use && j < batch->decisions.len; j++) {
+            aisim_decision *d = &batch->decisions.data[j];
+            d->generation -= d->slot == slot && d->generation == r->generation;
+        }
+    }
+    aisim_rank_cancel(rank, slot);
+    r->outstanding = 0;
+}
+
 void aisim_rank_abandon(aisim_rank *rank)
 {
     aisim_cruise_dissolve(rank);

@@ -163,6 +163,10 @@ void aisim_rank_submit(aisim_rank *rank, uint32_t slot);
 /** E-T5: takes the request out of whatever it is in and frees its blocks. The caller ends it. */
 void aisim_rank_cancel(aisim_rank *rank, uint32_t slot);
 
+/** The same for a request that lives on elsewhere: a pass in flight delivers nothing of it, its work
+ *  counts. O(plan) */
+void aisim_rank_withdraw(aisim_rank *rank, uint32_t slot);
+
 /** Every pass in flight is broken off: nothing of it is delivered (a worker stops). */
 void aisim_rank_abandon(aisim_rank *rank);
 

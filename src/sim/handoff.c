@@ -335,6 +335,7 @@ void sim_handoff_transferred(aisim_sim *sim, uint32_t slot)
     r->end = AISIM_END_NONE;
     r->drafts = 0; /* mtp.md §9 */
     r->waiting_since_ns = sim->now_ns;
+    r->flags &= (uint8_t)~AISIM_REQF_RESUMED; /* if it was: caught up without a token */
     r->flags |= AISIM_REQF_ARRIVED;
     aisim_rank_adopt(to, h.shadow, slot);
     aisim_requests_give(&sim->engine.requests, h.shadow);
@@ -430,7 +431,7 @@ void sim_handoff_lose(aisim_sim *sim, uint32_t worker, sim_slots *lost)
             continue; /* among those that run or wait there */
         }
         if (r->rank != AISIM_NONE) {
-            aisim_rank_cancel(sim->ranks.data[r->rank], slot);
+            aisim_rank_withdraw(sim->ranks.data[r->rank], slot);
             aisim_offload_settle_cancel(sim->ranks.data[r->rank], sim->now_ns);
             changed(sim, r->rank);
         } else {
