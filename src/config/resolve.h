@@ -22,8 +22,7 @@ enum {
     AISIM_MODELS_HOST_OFFLOAD = 4, /**< kv_cache.host_offload */
     AISIM_MODELS_HANDOFF = 8,      /**< engine.mode = disaggregated */
     AISIM_MODELS_ALL = 15,
-    AISIM_MODELS_NOW = AISIM_MODELS_SPECULATION | AISIM_MODELS_STATE_CACHE |
-                       AISIM_MODELS_HOST_OFFLOAD /**< add the bit together with the feature */
+    AISIM_MODELS_NOW = AISIM_MODELS_ALL /**< add a bit together with its feature */
 };
 
 /** What the model descriptor knows, for one rank of this parallelism. */

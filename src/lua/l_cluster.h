@@ -28,7 +28,16 @@ typedef struct aisim_l_cluster {
     AISIM_ARRAY(aisim_l_pool_info) pools;
     AISIM_ARRAY(void *) timing_functions; /**< contexts of models written in Lua (l_timing.c) */
     int admission;                        /**< refs: function, LUA_NOREF = none */
+    struct aisim_l_handoff *handoff;      /**< l_handoff.c; NULL = nobody spoke of it */
 } aisim_l_cluster;
+
+/** A pool of role prefill or decode says how transfers go (its engine table, kv_transfer); two that
+ *  say different things are refused. @param who  "pool 'x'" or "sim:handoff". Raises */
+void aisim_l_handoff_given(lua_State *L, aisim_l_sim *s, const char *who,
+                           const aisim_value *transfer);
+/** The run begins: overrides, what the model tells, the link. Raises */
+void aisim_l_handoff_start(lua_State *L, aisim_l_sim *s);
+void aisim_l_handoff_free(aisim_l_cluster *cluster);
 
 void aisim_l_timing_functions_free(aisim_l_cluster *cluster);
 

@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "config/override.h"
 #include "config/resolve.h"
+#include "config/resolve_parts.h"
 #include "config/schema.h"
 #include "config/yaml.h"
 #include "lua/l_timing.h"
@@ -285,6 +286,9 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
     aisim_error err = {0};
     aisim_value **given = aisim_l_push_slot(L);
     *given = aisim_l_to_value(L, engine, NULL);
+    aisim_value **transfer = aisim_l_push_slot(L); /* as the script says it */
+    const aisim_value *scripted = aisim_value_get(*given, "kv_transfer");
+    *transfer = aisim_value_is_null(scripted) ? NULL : aisim_value_copy(scripted);
     apply_overrides(L, s, role, *given);
     if (aisim_schema_check(*given, "engine", "pool: ", "", &err) != AISIM_OK) {
         raise_at_flag(L, s, role, &err);
@@ -295,7 +299,11 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
     int machine_at = lua_gettop(L);
     aisim_pool_config config = {.name = name, .role = read_role(role)};
     if (config.role != AISIM_ROLE_AGGREGATED) {
-        aisim_l_fail(L, "pool: known, not modelled: role '%s' (hand-off)", role);
+        aisim_l_handoff_given(L, s, lua_pushfstring(L, "pool '%s'", name), *transfer);
+    } else if (aisim_given(*tree, "kv_transfer") != NULL) {
+        aisim_fail_path(&err, *tree, "kv_transfer", AISIM_EINVAL,
+                        "kv_transfer: has no effect with role = 'aggregated'");
+        raise_at_flag(L, s, role, &err);
     }
     read_rank(L, s, role, *tree, machine, name, &config.rank);
     config.workers = lua_isnoneornil(L, workers)

@@ -37,6 +37,7 @@ void aisim_l_cluster_free(aisim_l_sim *s)
     }
     if (c != NULL) {
         aisim_l_timing_functions_free(c);
+        aisim_l_handoff_free(c);
         aisim_array_free(&c->pools);
         aisim_free(c);
         s->cluster = NULL;

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "lua/l_cluster.h"
 
 #define SIM "aisim.Sim"
 
@@ -317,6 +318,7 @@ static int sim_run(lua_State *L)
         options.progress_context = s;
     }
     aisim_error err = {0};
+    aisim_l_handoff_start(L, s);
     aisim_l_metrics_start(L, s);
     s->state = AISIM_L_RUNNING;
     aisim_l_bind(s, L);

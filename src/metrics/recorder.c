@@ -169,6 +169,12 @@ static double worker_number(const aisim_recorder *recorder, uint32_t rank)
     return worker == AISIM_NONE ? (double)NAN : (double)worker + 1;
 }
 
+static bool at_prefill_worker(const aisim_recorder *recorder, const aisim_request *request)
+{
+    uint32_t worker = worker_of(recorder, request->rank);
+    return worker != AISIM_NONE && strcmp(recorder->workers.data[worker].role, "prefill") == 0;
+}
+
 /* Names and places that the request alone does not tell. */
 static void complete_record(aisim_recorder *recorder, const aisim_request *request,
                             aisim_record *record)
@@ -180,6 +186,14 @@ static void complete_record(aisim_recorder *recorder, const aisim_request *reque
     record->decode_worker = worker_number(recorder, request->rank);
     record->prefill_worker =
         moved ? worker_number(recorder, request->prefill_rank) : record->decode_worker;
+    if (!moved && at_prefill_worker(recorder, request)) {
+        record->decode_worker = (double)NAN; /* it never got there */
+    }
+    uint32_t place = aisim_map_remove(&recorder->handed, request->id, 0);
+    if (place != AISIM_NONE) {
+        record->transfer_bytes = (double)recorder->handed_bytes.data[place];
+        aisim_array_push(&recorder->handed_free, place);
+    }
     if (recorder->config.annotate != NULL) {
         recorder->config.annotate(recorder->config.annotate_context, request, record);
     }
@@ -187,12 +201,16 @@ static void complete_record(aisim_recorder *recorder, const aisim_request *reque
 
 static void add_to_worker(aisim_recorder *recorder, const aisim_request *request)
 {
+    bool moved = (request->flags & AISIM_REQF_MOVED) != 0; /* both ends have served it */
     uint32_t worker = worker_of(recorder, request->rank);
+    uint32_t source = moved ? worker_of(recorder, request->prefill_rank) : worker;
     if (worker != AISIM_NONE) {
-        aisim_worker_sums *sums = &recorder->workers.data[worker];
-        sums->completed++;
-        sums->input_tokens += request->prompt_tokens;
-        sums->output_tokens += request->generated;
+        recorder->workers.data[worker].completed++;
+        recorder->workers.data[worker].output_tokens += request->generated;
+    }
+    if (source != AISIM_NONE) {
+        recorder->workers.data[source].completed += source != worker;
+        recorder->workers.data[source].input_tokens += request->prompt_tokens;
     }
 }
 
@@ -402,14 +420,37 @@ static void on_worker_state(aisim_recorder *recorder, const aisim_event *event)
     aisim_recorder_provision(recorder, event->u.worker.worker, event->t_ns, on);
 }
 
+/* Bytes of a hand-off, kept until the request is over. */
+static void count_handed(aisim_recorder *recorder, const aisim_event *event)
+{
+    uint32_t place = aisim_map_get(&recorder->handed, event->u.transfer.request_id, 0);
+    if (place == AISIM_NONE) {
+        if (recorder->handed_free.len > 0) {
+            place = recorder->handed_free.data[--recorder->handed_free.len];
+        } else {
+            place = recorder->handed_bytes.len;
+            aisim_array_push(&recorder->handed_bytes, 0);
+        }
+        recorder->handed_bytes.data[place] = 0;
+        aisim_map_set(&recorder->handed, event->u.transfer.request_id, 0, place);
+    }
+    recorder->handed_bytes.data[place] += event->u.transfer.bytes;
+}
+
 static void on_transfer(aisim_recorder *recorder, const aisim_event *event)
 {
+    if (event->u.transfer.kind == AISIM_TRANSFER_HANDOFF) {
+        count_handed(recorder, event);
+    }
     aisim_transfer_sums *sums = &recorder->transfers[event->u.transfer.kind];
     if (pass_counts(recorder, event->t_ns)) {
         sums->jobs++;
         sums->bytes += event->u.transfer.bytes;
         int64_t end_ns = event->u.transfer.end_ns > 0 ? event->u.transfer.end_ns : event->t_ns;
         sums->time_ns += end_ns - event->u.transfer.begin_ns;
+        if (event->u.transfer.kind == AISIM_TRANSFER_HANDOFF) {
+            sums->hold_ns += end_ns - event->u.transfer.held_ns;
+        }
     }
 }
 

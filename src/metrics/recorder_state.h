@@ -3,6 +3,7 @@
 #define AISIM_METRICS_RECORDER_STATE_H
 
 #include "base/array.h"
+#include "base/map.h"
 #include "metrics/gaps.h"
 #include "metrics/levels.h"
 #include "metrics/recorder.h"
@@ -74,6 +75,7 @@ typedef struct aisim_rank_sums {
 typedef struct aisim_transfer_sums {
     uint64_t jobs, bytes;
     int64_t time_ns;
+    int64_t hold_ns; /* hand-offs: the source kept its blocks */
 } aisim_transfer_sums;
 
 typedef struct aisim_phase_mark {
@@ -121,6 +123,9 @@ struct aisim_recorder {
     AISIM_ARRAY(aisim_worker_sums) workers;
     AISIM_ARRAY(aisim_rank_sums) ranks;
     aisim_transfer_sums transfers[AISIM_TRANSFER_KINDS];
+    aisim_map handed;                     /* request id -> its place in handed_bytes */
+    AISIM_ARRAY(uint64_t) handed_bytes;   /* of live requests that were handed off */
+    AISIM_ARRAY(uint32_t) handed_free;
     aisim_rank_totals blocks; /* summed over ranks, at the end of the run */
     uint64_t evicted_blocks, plays_total, plays_completed;
     AISIM_ARRAY(int64_t) lane_start_ns; /* of the live play of each lane, -1 = none */
