@@ -150,8 +150,16 @@ local function refuse_policy(name)
   if not names[name] then check.fail("router: unknown policy '%s'%s", tostring(name), near.hint(name, names)) end
 end
 
+-- A decode pool computes no prompts: unless told otherwise its kv router looks at load only (spec/routing.md §4).
+local function of_decode_pool(options, shared)
+  local kv = options.policy == "kv" or options.inner == "kv"
+    or type(options.affinity) == "table" and options.affinity.inner == "kv"
+  if kv and (shared or options.track_prefill == nil) then options.track_prefill = false end
+  if kv and (shared or options.overlap_score_credit == nil) then options.overlap_score_credit = 0 end
+end
+
 -- A policy in C: everything but the pool is checked by the schema that YAML files use too.
-local function builtin_policy(sim, pool, options)
+local function builtin_policy(sim, pool, options, shared)
   refuse_policy(options.policy)
   local rest = {}
   for name, value in pairs(options) do
@@ -163,23 +171,37 @@ local function builtin_policy(sim, pool, options)
       rest[name] = value
     end
   end
+  if sim:pools_()[pool].role == "decode" then of_decode_pool(rest, shared) end
   sim:router_builtin_(pool, rest)
 end
 
-local function router_pool(sim, options)
-  if options.pool ~= nil then return sim:pool_number_(options.pool) end
+-- Numbers of the pools that the options are for. Without a name: the first, or both ends of a hand-off.
+local function router_pools(sim, options)
+  if options.pool ~= nil then return { sim:pool_number_(options.pool) } end
   if sim:ranks_() == 0 then check.fail("sim:router: the simulation has no pool yet; declare it first") end
-  return 1
+  local pools, ends = sim:pools_(), {}
+  if pools[1].role == "aggregated" then return { 1 } end
+  for i, pool in ipairs(pools) do
+    if pool.role ~= "aggregated" then ends[#ends + 1] = i end
+  end
+  return ends
 end
 
 --- Sets the routing policy of a pool: a function, a table with pick, or the name of a built-in and its options.
 function M:router(options)
   if type(options) == "function" then options = { pick = options } end
   if type(options) == "table" and type(options.policy) == "string" and options.policy ~= "lua" then
-    return builtin_policy(self, router_pool(self, options), options)
+    local pools = router_pools(self, options)
+    for _, pool in ipairs(pools) do builtin_policy(self, pool, options, #pools > 1) end
+    return
   end
   options = check.options("router", options, ROUTER)
-  local pool = router_pool(self, options)
+  local pools = router_pools(self, options)
+  if #pools > 1 then
+    check.fail("router.pool: name the pool, '%s' or '%s'; a policy of your own is for one of them",
+      self:pools_()[pools[1]].name, self:pools_()[pools[2]].name)
+  end
+  local pool = pools[1]
   if not options.pick then check.fail("router.pick: function expected, got nil (or name a policy)") end
   if options.wrap then refuse_policy(options.wrap.policy) end
   self:router_(pool, options.name or "lua", options.pick, options.on_done, options.columns,

@@ -47,6 +47,9 @@ aisim_l_cluster *aisim_l_cluster_of(aisim_l_sim *s);
 /** A pool named by a text or a pool object at a stack index. @return its index, from 0; raises */
 uint32_t aisim_l_check_pool(lua_State *L, aisim_l_sim *s, int index);
 
+/** "aggregated", "prefill", "decode". */
+const char *aisim_l_role_text(aisim_role role);
+
 /** Pushes the handle of a worker. */
 void aisim_l_push_worker(lua_State *L, aisim_l_sim *s, uint32_t worker);
 

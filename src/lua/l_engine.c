@@ -257,8 +257,10 @@ static void describe(aisim_l_pool_info *info, const aisim_pool_config *config,
     const char *capacity = text_at(tree, "kv_cache.capacity.type");
     char line[256];
     snprintf(
-        line, sizeof line, "%" PRIu32 " × %s on %s, tp %g, %" PRIu64 " blocks of %" PRIu32 " (%s)",
-        config->workers, known.model != NULL ? known.model : "no model", known.hardware,
+        line, sizeof line,
+        "%s%s%" PRIu32 " × %s on %s, tp %g, %" PRIu64 " blocks of %" PRIu32 " (%s)",
+        config->role == AISIM_ROLE_AGGREGATED ? "" : aisim_l_role_text(config->role),
+        config->role == AISIM_ROLE_AGGREGATED ? "" : ": ", config->workers, known.model != NULL ? known.model : "no model", known.hardware,
         number_at(tree, "parallelism.tensor"), config->rank.kv.blocks, config->rank.kv.block_size,
         capacity != NULL && strcmp(capacity, "default") == 0 ? "auto" : "given");
     info->line = aisim_strdup(line);
@@ -271,6 +273,12 @@ static void describe(aisim_l_pool_info *info, const aisim_pool_config *config,
     info->blocks = config->rank.kv.blocks;
     info->block_size = config->rank.kv.block_size;
     info->batched_tokens = config->rank.scheduler.max_batched_tokens;
+}
+
+const char *aisim_l_role_text(aisim_role role)
+{
+    static const char *const texts[] = {"aggregated", "prefill", "decode"};
+    return texts[role];
 }
 
 static aisim_role read_role(const char *role)

@@ -351,16 +351,18 @@ static int sim_pool_number(lua_State *L)
     return 1;
 }
 
-/* core sim:pools_() -> list of {line=, timing=, workers=, gpus=}: what the screen says */
+/* core sim:pools_() -> list of {name=, role=, line=, timing=, workers=, gpus=}: what the screen says */
 static int sim_pools(lua_State *L)
 {
     const aisim_l_cluster *c = aisim_l_cluster_of(aisim_l_check_sim(L, 1));
     lua_createtable(L, (int)c->pools.len, 0);
     for (uint32_t i = 0; i < c->pools.len; i++) {
         const aisim_l_pool_info *pool = &c->pools.data[i];
-        lua_createtable(L, 0, 7);
+        lua_createtable(L, 0, 8);
         lua_pushstring(L, pool->name);
         lua_setfield(L, -2, "name");
+        lua_pushstring(L, aisim_l_role_text(pool->role));
+        lua_setfield(L, -2, "role");
         lua_pushinteger(L, (lua_Integer)pool->blocks);
         lua_setfield(L, -2, "blocks");
         lua_pushinteger(L, pool->block_size);

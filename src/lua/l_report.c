@@ -86,14 +86,13 @@ aisim_recorder *aisim_l_recorder(lua_State *L, aisim_l_sim *s)
 
 static void add_workers(aisim_l_sim *s, aisim_recorder *recorder)
 {
-    static const char *const roles[] = {"aggregated", "prefill", "decode"};
     const aisim_l_cluster *c = aisim_l_cluster_of(s);
     for (uint32_t i = 0; i < c->pools.len; i++) {
         const aisim_l_pool_info *pool = &c->pools.data[i];
         uint32_t ranks = pool->workers > 0 ? pool->ranks / pool->workers : 0;
         for (uint32_t w = 0; w < pool->workers; w++) {
             const aisim_recorder_worker_info info = {.pool = pool->name,
-                                                     .role = roles[pool->role],
+                                                     .role = aisim_l_role_text(pool->role),
                                                      .gpus = pool->gpus,
                                                      .first_rank = pool->first_rank + w * ranks,
                                                      .ranks = ranks,
