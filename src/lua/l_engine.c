@@ -234,7 +234,7 @@ static void read_rank(lua_State *L, const aisim_l_sim *s, const char *role, cons
 {
     aisim_l_machine_facts known = aisim_l_machine_facts_of(machine);
     const aisim_config_facts facts = {known.model, known.context_length, known.bytes_per_token,
-                                      known.state_bytes, AISIM_MODELS_NOW};
+                                      known.state_bytes};
     aisim_capacity_request capacity;
     aisim_error err = {0};
     if (aisim_config_rank(tree, &facts, rank, &capacity, &err) != AISIM_OK) {
