@@ -111,8 +111,8 @@ static const aisim_request *resolve(lua_State *L, const l_request *r)
 
 const char *aisim_l_request_state_text(uint8_t state)
 {
-    static const char *const texts[] = {"created",   "waiting", "running",
-                                        "preempted", "remote",  "done"};
+    static const char *const texts[] = {"created", "waiting",  "running", "preempted", "remote",
+                                        "pending", "reserved", "held",    "done"};
     return state < sizeof texts / sizeof *texts ? texts[state] : "?";
 }
 

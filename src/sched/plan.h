@@ -43,8 +43,7 @@ static inline uint32_t aisim_rank_limit(const aisim_rank *rank)
 /** Waits with the blocks that a hand-off brought. */
 static inline bool aisim_rank_arrived(const aisim_request *r)
 {
-    return r->state == AISIM_REQ_WAITING && (r->flags & AISIM_REQF_ARRIVED) != 0 &&
-           r->lease.allocated > 0;
+    return r->state == AISIM_REQ_WAITING && (r->flags & AISIM_REQF_ARRIVED) != 0 && r->computed > 0;
 }
 
 /** KV events are recorded only while somebody wants them (E-H7). */

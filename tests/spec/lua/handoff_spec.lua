@@ -61,7 +61,7 @@ describe("a hand-off", function()
     local req = sim:submit { prompt_tokens = 10, output_tokens = 3 }
     sim:at(15, function(t) seen[#seen + 1] = { t, req.worker, req.rank, req.state } end)
     sim:run()
-    assert.same({ { 10, 1, 1, "running" }, { 15, 1, 1, "held" }, { 28, 2, 2, "finished" } }, seen)
+    assert.same({ { 10, 1, 1, "running" }, { 15, 1, 1, "held" }, { 28, 2, 2, "done" } }, seen)
   end)
 
   it("fills the record, the workers and the totals of the report", function()
@@ -70,7 +70,7 @@ describe("a hand-off", function()
     sim:submit { at_ms = 100, prompt_tokens = 8, output_tokens = 1 }
     local run = sim:run { requests = true }
     local records = {}
-    for record in run.requests do records[#records + 1] = record end
+    for record in run.requests() do records[#records + 1] = record end
     assert.same({ 1, 2, 12e6 }, { records[1].prefill_worker, records[1].decode_worker, records[1].transfer_bytes })
     assert.same({ 2, 10, 0 }, { records[1].admissions, records[1].ttft_ms, records[1].readmissions })
     assert.equal(1, records[2].prefill_worker)
@@ -206,7 +206,7 @@ describe("the pools of a hand-off", function()
     assert.equal("pool 'decode': kv_transfer is another one than that of pool 'prefill'; say it once",
       message(sim.pool, sim, { role = "decode", engine = support.engine { kv_transfer = { latency_ms = 2 } } }))
     sim = pair()
-    assert.truthy(message(sim.handoff, sim, { latency = 1 }):find("handoff: unknown key 'latency' (did you mean 'latency_ms'?)",
+    assert.truthy(message(sim.handoff, sim, { latency_msec = 1 }):find("handoff: unknown key 'latency_msec' (did you mean 'latency_ms'?)",
       1, true))
     assert.truthy(message(sim.handoff, sim, { decide = 5 }):find("handoff.decide: function expected, got number", 1, true))
     assert.equal("handoff: decide takes the place of local_below_tokens and local_below_usage_ratio; give one",
@@ -221,16 +221,16 @@ describe("the pools of a hand-off", function()
   end)
 
   it("take the bytes of the whole model, and its state, from the catalogue", function()
-    local function transferred(model, tensor)
-      local engine = support.engine { model = model, parallelism = { tensor = tensor } }
+    local function transferred(model, tensor, moe)
+      local engine = support.engine { model = model, parallelism = { tensor = tensor, moe_expert = moe and tensor } }
       local sim = pair(nil, { prefill_engine = engine, decode_engine = engine })
       sim:submit { prompt_tokens = 10, output_tokens = 2 }
       return sim:run().metrics["transfers.handoff.bytes"]
     end
     assert.equal(10 * 131072, transferred("llama-3.1-8b", 1))
     assert.equal(10 * 131072, transferred("llama-3.1-8b", 2))
-    local hybrid = transferred("qwen3.5-35b-a3b", 1)
-    assert.equal(hybrid, transferred("qwen3.5-35b-a3b", 2))
+    local hybrid = transferred("qwen3.5-35b-a3b", 1, true)
+    assert.equal(hybrid, transferred("qwen3.5-35b-a3b", 2, true))
     assert.is_true(hybrid > 10 * 2 * 10 * 2 * 256 * 2) -- more than its token blocks
   end)
 
@@ -249,8 +249,9 @@ describe("the pools of a hand-off", function()
 
   it("routing §4 a decode pool counts no prefill tokens", function()
     local sim, prefill, decode = pair(LINK)
-    sim:router { pool = "decode", policy = "least_tokens" }
-    sim:router { pool = "prefill", policy = "least_tokens" }
+    for _, pool in ipairs { "prefill", "decode" } do
+      sim:router { pool = pool, columns = { "active_prefill_tokens" }, pick = function() return 1 end }
+    end
     sim:submit { prompt_tokens = 40, output_tokens = 2 }
     local seen = {}
     for _, t in ipairs { 5, 15, 60 } do
@@ -367,7 +368,7 @@ describe("hand-offs over seeds", function()
         "seed " .. seed)
       assert.equal(bytes, run.metrics["transfers.handoff.bytes"])
       local of_records = 0
-      for record in run.requests do of_records = of_records + (record.transfer_bytes or 0) end
+      for record in run.requests() do of_records = of_records + (record.transfer_bytes or 0) end
       assert.equal(bytes, of_records)
       assert.is_true(lost >= 0)
       for pool in pairs { [prefill] = true, [decode] = true } do
@@ -410,9 +411,12 @@ describe("agents on a prefill and a decode pool", function()
     sim:on("request.finish", function() ends = ends + 1 end)
     sim:workload(aisim.agentx { plays = aisim.agentx_synthetic { plays = 2 }, lanes = 2, seed = 42,
       profile = { duration_seconds = 600 } })
-    local m = sim:run().metrics
+    local run = sim:run()
+    local m, a = run.metrics, run.agentx
     assert.is_true(m.completed_requests > 20)
-    assert.equal(m["agentx.issued"], m.completed_requests + m.failed + m.cancelled + m.in_flight_at_end)
+    assert.equal(a.issued, a.successful + a.failed + a.cancelled + a.in_flight)
+    assert.equal(a.successful, m.completed_requests)
+    assert.equal(0, a.unsettled)
     assert.equal(ends, m.completed_requests + m.cancelled + m.preparation_requests)
     assert.is_true(m.first_admission_prefix_cache_reused_ratio > 0.8)
     for session, workers in pairs(of_session) do
