@@ -117,7 +117,8 @@ M.VERBS = {
     name = "help", summary = "Explain a topic, or the question and the parameters of a scenario.",
     example = "aisim help router",
     build = function(command)
-      command:argument("topic", "engine, router, hooks, metrics, timing, a verb, or a scenario file."):argname("TOPIC")
+      command:argument("topic", "engine, router, handoff, hooks, metrics, timing, a verb, or a scenario file.")
+        :argname("TOPIC")
         :args("?")
     end,
   },
