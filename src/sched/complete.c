@@ -188,6 +188,9 @@ static void settle(aisim_rank *rank, aisim_request *r, const aisim_plan_entry *p
     if (p->epoch != r->preemptions || r->state != AISIM_REQ_RUNNING) {
         return; /* N1: preempted since; its tokens count, its progress does not */
     }
+    if ((r->flags & AISIM_REQF_PREFILL) != 0) {
+        return; /* mtp.md §9: verified nothing, and goes now */
+    }
     aisim_running *running = &rank->running.data[r->position];
     if (config->mode == AISIM_SPECULATION_BURST) {
         r->computed = aisim_known(r) - 1;

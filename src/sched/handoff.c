@@ -70,6 +70,11 @@ static bool try_reserve(aisim_rank *rank, uint32_t slot)
 
 void aisim_rank_retry_reservations(aisim_rank *rank)
 {
+    /* offload.md §7.5: not into blocks that are copied out; a store of the pass in flight has no
+     * end yet */
+    if (rank->offload.host != NULL && rank->offload.host->prepared.first != AISIM_NONE) {
+        return;
+    }
     while (rank->pending.len > 0 && try_reserve(rank, rank->pending.data[0])) {
         aisim_array_remove(&rank->pending, 0);
     }

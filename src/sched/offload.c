@@ -379,6 +379,7 @@ void aisim_offload_pass_end(aisim_rank *rank, int64_t end_ns)
         aisim_host_group_advance(tier(rank)->group, end_ns);
     }
     submit_stores(rank, end_ns);
+    aisim_rank_retry_reservations(rank);
     if (shared(rank)) { /* first bytes without latency, copies that take no time */
         aisim_host_group_advance(tier(rank)->group, end_ns);
     }

@@ -109,6 +109,9 @@ void aisim_rank_burst_reserve(aisim_rank *rank)
         reject_oversized(rank);
     }
     while (burst_need(rank) > rank->pool.free + rank->pool.extents.inactive) {
+        if (rank->running.len == 1 && aisim_rank_drop_arrived(rank, AISIM_NONE)) {
+            continue; /* as in step 1 */
+        }
         aisim_rank_preempt(rank, aisim_rank_victim(rank), false);
     }
     aisim_batch *batch = aisim_rank_current(rank);

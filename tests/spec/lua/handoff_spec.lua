@@ -298,19 +298,32 @@ describe("hand-offs over seeds", function()
       return state % n + 1
     end
     for _ = 1, 5 do random(2) end
-    local function engine(blocks)
-      return support.engine { context_length = random(2) == 1 and 90 or nil,
+    local extra = random(5) -- one feature at a time, in one engine or both
+    local function engine(blocks, decodes)
+      local kv = { block_size = random(2) == 1 and 4 or 8, prefix_caching = random(4) > 1,
+        capacity = { type = "fixed", blocks = blocks } }
+      local made = support.engine { context_length = random(2) == 1 and 90 or nil, kv_cache = kv,
         scheduler = { max_batched_tokens = 8 + random(60), max_sequences = random(6),
-          policy = random(3) == 1 and "priority" or "fcfs" },
-        kv_cache = { block_size = random(2) == 1 and 4 or 8, prefix_caching = random(4) > 1,
-          capacity = { type = "fixed", blocks = blocks } } }
+          policy = random(3) == 1 and "priority" or "fcfs" } }
+      if extra == 1 and random(2) == 1 then
+        kv.bytes_per_token, kv.host_offload, kv.prefix_caching = 1e6, { num_host_blocks = 30 + random(60) }, true
+      elseif extra == 2 and random(2) == 1 then
+        made.parallelism = { attention_data = 2 }
+      elseif extra == 3 then
+        made.speculation = { mode = random(2) == 1 and "native" or "burst", params = { depth = 2 },
+          acceptance_rates = { 0.7, 0.4 } }
+      elseif extra == 4 and not decodes then
+        kv.bytes_per_token, kv.prefix_match_unit, kv.prefix_caching = 1e6, kv.block_size, true
+        kv.state_cache = { bytes_per_request = 1e6, mode = "aligned" }
+      end
+      return made
     end
     local missing = random(2) == 1
     local sim, prefill, decode = pair(with { timing_mode = missing and "destination_missing" or "full_prompt",
       latency_ms = random(3) - 1, local_below_tokens = random(3) == 1 and 20 or nil,
       local_below_usage_ratio = random(4) == 1 and 0.3 or nil },
       { seed = seed, prefill = random(3), decode = random(3), prefill_engine = engine(8 + random(40)),
-        decode_engine = engine(6 + random(30)) })
+        decode_engine = engine(6 + random(30), true) })
     sim:router { policy = ({ "round_robin", "kv", "least_tokens", "prefix", "least_requests" })[random(5)] }
     local requests = {}
     for i = 1, 60 do
