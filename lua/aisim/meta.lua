@@ -179,25 +179,13 @@ function Sim:run(options) end
 function Sim:stop(reason) end
 --- Frees the engine early; also <close>.
 function Sim:close() end
---- The link from the pool of role prefill to the pool of role decode; without it transfers take no time. Once, or
---- as kv_transfer in the engine table of one of the pools. `aisim help handoff`.
----@param options aisim.Handoff
+--- The link from the prefill to the decode pool (`aisim help handoff`); decide in place of the two bounds before it.
+---@param options { bandwidth_gb_per_second?: number, latency_ms?: aisim.Ms, timing_mode?: "full_prompt"|"destination_missing", bytes_per_token?: number|"auto", local_below_tokens?: integer, local_below_usage_ratio?: number, decide?: fun(req: aisim.Request, overlap_blocks: integer, targets: aisim.Targets, now: number): "local"|"remote" }
 function Sim:handoff(options) end
 --- Known, not modelled.
 function Sim:cluster(path) end
 --- Known, not modelled.
 function Sim:autoscale(options) end
-
---- A transfer takes latency_ms plus its bytes over the bandwidth, each by itself. Requests sent to either pool take
---- the way over both; those that want at most one token are served by the prefill pool alone.
----@class aisim.Handoff
----@field bandwidth_gb_per_second? number   decimal, > 0; none = bytes take no time
----@field latency_ms? aisim.Ms              before the first byte, default 0
----@field timing_mode? "full_prompt"|"destination_missing"   every token of the prompt (default), or the blocks that the decode worker lacks
----@field bytes_per_token? number|"auto"    auto (default): of the whole model
----@field local_below_tokens? integer       no hand-off when fewer prompt tokens than this are on no decode worker; 0 = off
----@field local_below_usage_ratio? number   no hand-off while a decode worker uses less than this share of its blocks; 0 = off
----@field decide? fun(req: aisim.Request, overlap_blocks: integer, targets: aisim.Targets, now: number): "local"|"remote"   in place of the two above; overlap_blocks: leading prompt blocks on the decode worker that has most; targets: the decode pool's
 
 ---@class aisim.Pool
 ---@field name string

@@ -189,11 +189,7 @@ static void complete_record(aisim_recorder *recorder, const aisim_request *reque
     if (!moved && at_prefill_worker(recorder, request)) {
         record->decode_worker = (double)NAN; /* it never got there */
     }
-    uint32_t place = aisim_map_remove(&recorder->handed, request->id, 0);
-    if (place != AISIM_NONE) {
-        record->transfer_bytes = (double)recorder->handed_bytes.data[place];
-        aisim_array_push(&recorder->handed_free, place);
-    }
+    record->transfer_bytes = aisim_recorder_handed_bytes(recorder, request->id);
     if (recorder->config.annotate != NULL) {
         recorder->config.annotate(recorder->config.annotate_context, request, record);
     }
@@ -255,7 +251,7 @@ static void on_over(aisim_recorder *recorder, const aisim_request *request, aisi
 /* ---- passes ---------------------------------------------------------------------------------- */
 
 /* Passes of the preparation, and those outside of the window, are in no figure. */
-static bool pass_counts(const aisim_recorder *recorder, int64_t t_ns)
+bool aisim_recorder_counts(const aisim_recorder *recorder, int64_t t_ns)
 {
     if (has_window(recorder)) {
         return t_ns >= recorder->config.window_from_ns && t_ns < recorder->config.window_to_ns;
@@ -299,7 +295,7 @@ static void on_pass(aisim_recorder *recorder, const aisim_event *event)
     if (pass->gap_count > 0) {
         aisim_gaps_pass(&recorder->gaps, event->rank, event->t_ns, pass->gap_ns);
     }
-    if (!pass_counts(recorder, event->t_ns)) {
+    if (!aisim_recorder_counts(recorder, event->t_ns)) {
         return;
     }
     if (pass->evicted > 0) {
@@ -420,72 +416,6 @@ static void on_worker_state(aisim_recorder *recorder, const aisim_event *event)
     aisim_recorder_provision(recorder, event->u.worker.worker, event->t_ns, on);
 }
 
-/* Bytes of a hand-off, kept until the request is over. */
-static void count_handed(aisim_recorder *recorder, const aisim_event *event)
-{
-    uint32_t place = aisim_map_get(&recorder->handed, event->u.transfer.request_id, 0);
-    if (place == AISIM_NONE) {
-        if (recorder->handed_free.len > 0) {
-            place = recorder->handed_free.data[--recorder->handed_free.len];
-        } else {
-            place = recorder->handed_bytes.len;
-            aisim_array_push(&recorder->handed_bytes, 0);
-        }
-        recorder->handed_bytes.data[place] = 0;
-        aisim_map_set(&recorder->handed, event->u.transfer.request_id, 0, place);
-    }
-    recorder->handed_bytes.data[place] += event->u.transfer.bytes;
-}
-
-static void on_transfer(aisim_recorder *recorder, const aisim_event *event)
-{
-    if (event->u.transfer.kind == AISIM_TRANSFER_HANDOFF) {
-        count_handed(recorder, event);
-    }
-    aisim_transfer_sums *sums = &recorder->transfers[event->u.transfer.kind];
-    if (pass_counts(recorder, event->t_ns)) {
-        sums->jobs++;
-        sums->bytes += event->u.transfer.bytes;
-        int64_t end_ns = event->u.transfer.end_ns > 0 ? event->u.transfer.end_ns : event->t_ns;
-        sums->time_ns += end_ns - event->u.transfer.begin_ns;
-        if (event->u.transfer.kind == AISIM_TRANSFER_HANDOFF) {
-            sums->hold_ns += end_ns - event->u.transfer.held_ns;
-        }
-    }
-}
-
-/* Sums over ranks; the facts of a pool come with its first rank. */
-static void on_totals(aisim_recorder *recorder, const aisim_rank_totals *totals)
-{
-    aisim_rank_totals *sum = &recorder->blocks;
-    sum->allocated_blocks += totals->allocated_blocks;
-    sum->published_blocks += totals->published_blocks;
-    sum->evicted_blocks += totals->evicted_blocks;
-    sum->host = sum->host || totals->host;
-    sum->host_blocks += totals->host_blocks;
-    sum->host_resident += totals->host_resident;
-    sum->host_used += totals->host_used;
-    sum->host_peak += totals->host_peak;
-    sum->host_evicted += totals->host_evicted;
-    for (uint32_t i = 0; i < 2; i++) {
-        sum->jobs[i] += totals->jobs[i];
-        sum->completed[i] += totals->completed[i];
-        sum->blocks[i] += totals->blocks[i];
-        sum->bytes[i] += totals->bytes[i];
-        sum->transfer_ns[i] += totals->transfer_ns[i];
-        sum->busy_ns[i] += totals->busy_ns[i];
-        sum->wait_ns[i] += totals->wait_ns[i];
-    }
-    sum->cancelled_loads += totals->cancelled_loads;
-    sum->retries += totals->retries;
-    sum->unfittable += totals->unfittable;
-    sum->lookups += totals->lookups;
-    sum->hits += totals->hits;
-    sum->hit_blocks += totals->hit_blocks;
-    sum->deferred += totals->deferred;
-    sum->fence_ns += totals->fence_ns;
-}
-
 static void on_preempt(aisim_recorder *recorder, const aisim_event *event)
 {
     uint32_t worker = worker_of(recorder, event->rank);
@@ -537,10 +467,10 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
                              event->u.level.cached, event->u.level.total);
         break;
     case AISIM_EV_TRANSFER_END:
-        on_transfer(recorder, event);
+        aisim_recorder_transfer(recorder, event);
         break;
     case AISIM_EV_RANK_TOTALS:
-        on_totals(recorder, event->u.totals);
+        aisim_recorder_totals(recorder, event->u.totals);
         break;
     case AISIM_EV_WORKER_STATE:
         on_worker_state(recorder, event);

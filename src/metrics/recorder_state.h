@@ -137,6 +137,14 @@ struct aisim_recorder {
 
 /** State of a class, added if new. */
 aisim_class_state *aisim_recorder_class_state(aisim_recorder *recorder, uint16_t class_id);
+/** What ends at t_ns is in the figures: not of the preparation, not outside of the window. */
+bool aisim_recorder_counts(const aisim_recorder *recorder, int64_t t_ns);
+/** transfer.end */
+void aisim_recorder_transfer(aisim_recorder *recorder, const aisim_event *event);
+/** Bytes of the hand-offs of a request that is over; NaN = it had none. */
+double aisim_recorder_handed_bytes(aisim_recorder *recorder, uint32_t request_id);
+/** RANK_TOTALS: sums over ranks; the facts of a pool come with its first rank. */
+void aisim_recorder_totals(aisim_recorder *recorder, const aisim_rank_totals *totals);
 /** Sums of a rank, added if new. */
 aisim_rank_sums *aisim_recorder_rank_sums(aisim_recorder *recorder, uint32_t rank);
 /** KV level of a rank from t on; folds the log now and then. */

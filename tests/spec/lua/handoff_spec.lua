@@ -368,11 +368,12 @@ describe("hand-offs over seeds", function()
       end)
       sim:on("request.preempt", function() count "preempt" end)
       sim:on("transfer.start", function(_, _, kind, src, dst, n)
-        assert.equal("handoff", kind)
+        if kind ~= "handoff" then return end
         assert.is_true(src <= prefill.workers and dst > prefill.workers and n % 1e6 == 0)
         lost = lost + n
       end)
-      sim:on("transfer.end", function(_, _, _, _, _, n)
+      sim:on("transfer.end", function(_, _, kind, _, _, n)
+        if kind ~= "handoff" then return end
         bytes, lost = bytes + n, lost - n
         count "transfer"
       end)
