@@ -520,6 +520,23 @@ function TimingModel:pass(n_prefill, new_tokens, past_tokens, n_decode, context_
 ---@return string
 function TimingModel:describe() end
 
+--- Last argument of pass: columns that are made when they are read, valid during the call.
+---@class aisim.TimingBatch
+---@field max_context integer    longest attended length, chunks with their past included
+---@field chunk_start integer[]  past tokens of each prefill item
+---@field chunk_len integer[]    its new tokens
+---@field context integer[]      attended length of each decode item
+
+--- timing of an engine as functions; milliseconds > 0. A pass with `batch` as sixth parameter makes the
+--- engine collect the items of every pass and is not memoised.
+---@class aisim.TimingFunctions
+---@field name? string
+---@field pure? boolean    depends on its arguments alone: results are memoised
+---@field pass? fun(n_prefill: integer, new_tokens: integer, past_tokens: integer, n_decode: integer, context_tokens: integer, batch: aisim.TimingBatch): number
+---@field prefill? fun(n_prefill: integer, new_tokens: integer, past_tokens: integer): number   with decode, instead of pass: the two are summed
+---@field decode? fun(n_decode: integer, context_tokens: integer): number
+---@field describe? fun(): string   one line for the manifest
+
 -- Measuring ----------------------------------------------------------------------------------------
 
 ---@class aisim.MetricOptions

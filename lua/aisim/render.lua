@@ -213,9 +213,11 @@ local function latencies(screen, out)
   for _, row in ipairs(ROWS) do
     local key, label, unit = row[1], row[2], row[3]
     if m[key .. ".mean"] and (m[key .. ".n"] or 1) > 0 then
-      local cells = { ("%-22s"):format(label) }
+      local cells, scale = { ("%-22s"):format(label) }, 1
+      if unit == "ms" and (m[key .. ".max"] or 0) >= 1e6 then unit, scale = "s", 1e-3 end -- no room for more digits
       for _, column in ipairs(COLUMNS) do
-        cells[#cells + 1] = ("%9s"):format(M.number(m[key .. "." .. column[1]]))
+        local value = m[key .. "." .. column[1]]
+        cells[#cells + 1] = (" %8s"):format(M.number(value and value * scale))
       end
       rows[#rows + 1] = table.concat(cells) .. "   " .. unit
     end
@@ -226,6 +228,19 @@ local function latencies(screen, out)
   out[#out + 1] = ""
   out[#out + 1] = table.concat(head) .. "   unit"
   for _, row in ipairs(rows) do out[#out + 1] = row end
+end
+
+--- Does the server keep up with what arrives?
+local function backlog(screen, out)
+  local trend, stable = screen.metrics.backlog_trend_ratio, screen.metrics.backlog_stable
+  if not trend then return end
+  local grows = ("backlog trend %+.1f %% of the arrivals"):format(100 * trend):gsub("%-0%.0", "+0.0")
+  if stable == false or stable == 0 then
+    local text = "UNSTABLE (%s): the figures depend on how long the run is"
+    out[#out + 1] = items_line("verdict", { text:format(grows) })
+  else
+    out[#out + 1] = items_line("verdict", { ("STABLE (%s)"):format(grows) })
+  end
 end
 
 local function throughput(screen, out)
@@ -326,6 +341,7 @@ function M.screen(screen)
   out[#out + 1] = ""
   throughput(screen, out)
   handoff(screen, out)
+  backlog(screen, out)
   agentx(screen, out)
   goodput(screen, out)
   custom(screen, out)

@@ -72,7 +72,8 @@ uint32_t aisim_affinity_bound(const aisim_affinity *a, uint32_t entry, int64_t n
 void aisim_affinity_sent(aisim_affinity *a, uint32_t entry, uint32_t target)
 {
     aisim_affinity_entry *e = &a->entries.data[entry];
-    e->tentative = e->unanswered == 0 ? target : e->tentative;
+    bool keep = e->unanswered > 0 && e->tentative != AISIM_NONE; /* NONE: its target was lost */
+    e->tentative = keep ? e->tentative : target;
     e->unanswered++;
 }
 

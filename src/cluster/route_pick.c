@@ -132,20 +132,20 @@ static uint32_t least_load(aisim_route *route)
     return least(route, route->o.ties == AISIM_TIES_RANDOM);
 }
 
+/* Waiting first, then running; both are shown, one number decides. */
 static uint32_t shortest_queue(aisim_route *route)
 {
-    uint32_t best = 0;
     for (uint32_t i = 0; i < route->eligible.len; i++) {
         const route_target *t = target_at(route, i);
-        const route_target *b = target_at(route, best);
+        route->cost.data[route->eligible.data[i]] = t->seen.waiting * 0x1p32 + t->seen.running;
+    }
+    uint32_t choice = least(route, route->o.ties == AISIM_TIES_RANDOM);
+    for (uint32_t i = 0; i < route->eligible.len; i++) {
+        const route_target *t = target_at(route, i);
         route->cost.data[route->eligible.data[i]] = t->seen.waiting;
         route->cost2.data[route->eligible.data[i]] = t->seen.running;
-        if (t->seen.waiting < b->seen.waiting ||
-            (t->seen.waiting == b->seen.waiting && t->seen.running < b->seen.running)) {
-            best = i;
-        }
     }
-    return best;
+    return choice;
 }
 
 static uint32_t round_robin(aisim_route *route)
@@ -175,6 +175,7 @@ static uint32_t p2c(aisim_route *route)
     return target_at(route, j)->active_requests < target_at(route, i)->active_requests ? j : i;
 }
 
+/* Weight 0 is left out. @return AISIM_NONE when no eligible target has a weight */
 static uint32_t weighted_random(aisim_route *route)
 {
     double sum = 0.0;
@@ -184,7 +185,10 @@ static uint32_t weighted_random(aisim_route *route)
         route->p.data[route->eligible.data[i]] = weight;
         sum += weight;
     }
-    normalise(route, sum > 0.0 ? sum : 1.0);
+    if (!(sum > 0.0)) {
+        return AISIM_NONE;
+    }
+    normalise(route, sum);
     return draw_by_p(route);
 }
 
@@ -357,5 +361,5 @@ uint32_t route_pick(aisim_route *route, const aisim_route_request *request, bool
     case AISIM_ROUTE_POLICIES:
         break;
     }
-    return route->eligible.data[choice];
+    return choice == AISIM_NONE ? AISIM_NONE : route->eligible.data[choice];
 }

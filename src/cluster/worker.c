@@ -89,7 +89,7 @@ static aisim_pass_items collect_items(aisim_worker *worker, const aisim_rank *ra
         }
     }
     return (aisim_pass_items){worker->chunk_len.data, worker->chunk_start.data,
-                              worker->context.data};
+                              worker->context.data, worker->chunk_len.len, worker->context.len};
 }
 
 /* Duration of one rank's pass. */

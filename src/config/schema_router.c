@@ -27,7 +27,7 @@ static const aisim_field router_rows[] = {
      .kind = AISIM_FIELD_CHOICE,
      .choices = "lowest|random",
      .fallback = "lowest",
-     .when = "policy=least_requests|least_tokens|least_kv" STICKY,
+     .when = "policy=least_requests|least_tokens|least_kv|shortest_queue" STICKY,
      .meaning = "of equal load: lowest (worker, rank), or any"},
     {.key = "weights",
      .kind = AISIM_FIELD_REALS,

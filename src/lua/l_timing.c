@@ -1,9 +1,11 @@
 /* l_timing.c - Lua functions as timing models (spec/lua-api.md §9).
  *
  * Functions become a callback model. They get the five aggregates P, SN, SP, D, SK
- * as scalars, then `batch`, one table that is re-used. A result must be finite and > 0. While a
- * function runs, the machine of its pool is noted in the registry: a built-in model without a model
- * of its own prices for that machine (aisim.timing.roofline{} inside the function of a pool).
+ * as scalars, then `batch`, one table that is re-used: its columns are made when they are read, and
+ * only a function that declares it makes the engine collect them. A result must be finite and > 0.
+ * While a function runs, the machine of its pool is noted in the registry: a built-in model without
+ * a model of its own prices for that machine (aisim.timing.roofline{} inside the function of a
+ * pool).
  *
  * Engine -> Lua: l_timing_object.c. */
 #include "lua/l_timing.h"
@@ -20,10 +22,12 @@ static const char machine_key; /* registry: machine of the pool whose function i
 typedef struct l_functions {
     aisim_l_sim *s;
     char *name;
-    int pass, prefill, decode; /* refs, LUA_NOREF = absent */
-    int arguments;             /* of pass */
-    int batch;                 /* refs: the table */
-    int machine;               /* refs */
+    int pass, prefill, decode;     /* refs, LUA_NOREF = absent */
+    int arguments;                 /* of pass */
+    int batch;                     /* refs: the table */
+    bool filled;                   /* it holds columns of the last call */
+    const aisim_pass_items *items; /* of the call; NULL outside of one */
+    int machine;                   /* refs */
 } l_functions;
 
 /* ---- Lua functions as a model ---------------------------------------------------------------- */
@@ -49,6 +53,84 @@ static aisim_status bad_result(l_functions *f, const aisim_pass_shape *shape, in
     return AISIM_ECALLBACK;
 }
 
+/* ---- batch: max_context, chunk_start, chunk_len, context ------------------------------------- */
+
+static const char *const batch_columns[] = {"max_context", "chunk_start", "chunk_len", "context",
+                                            NULL};
+
+/* After a call: what a script has kept of the table answers with an error from then on. */
+static void clear_batch(l_functions *f, lua_State *L)
+{
+    f->items = NULL;
+    if (f->filled) {
+        lua_rawgeti(L, f->s->refs, f->batch);
+        for (int i = 0; batch_columns[i] != NULL; i++) {
+            lua_pushnil(L);
+            lua_setfield(L, -2, batch_columns[i]);
+        }
+        lua_pop(L, 1);
+    }
+    f->filled = false;
+}
+
+static void push_column(lua_State *L, const uint64_t values[], uint32_t n)
+{
+    lua_createtable(L, (int)n, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        lua_pushinteger(L, (lua_Integer)values[i]);
+        lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+/* Longest attended length of the pass: of a decode item, or of a chunk with its past. */
+static uint64_t max_context(const aisim_pass_items *items)
+{
+    uint64_t longest = 0;
+    for (uint32_t i = 0; i < items->n_contexts; i++) {
+        longest = items->context[i] > longest ? items->context[i] : longest;
+    }
+    for (uint32_t i = 0; i < items->n_chunks; i++) {
+        uint64_t length = items->chunk_start[i] + items->chunk_len[i];
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+/* __index(batch, name): makes the column and keeps it for this call. */
+static int batch_index(lua_State *L)
+{
+    l_functions *f = lua_touserdata(L, lua_upvalueindex(1));
+    const char *name = lua_tostring(L, 2);
+    int column = 0;
+    while (batch_columns[column] != NULL &&
+           (name == NULL || strcmp(name, batch_columns[column]) != 0)) {
+        column++;
+    }
+    if (batch_columns[column] == NULL) {
+        return aisim_l_fail(L,
+                            "batch: unknown field '%s'; there are max_context, chunk_start, "
+                            "chunk_len and context",
+                            luaL_tolstring(L, 2, NULL));
+    }
+    if (f->items == NULL) {
+        return aisim_l_fail(L,
+                            "batch: used after the timing function returned; copy what you need");
+    }
+    if (column == 0) {
+        lua_pushinteger(L, (lua_Integer)max_context(f->items));
+    } else if (column == 3) {
+        push_column(L, f->items->context, f->items->n_contexts);
+    } else {
+        push_column(L, column == 1 ? f->items->chunk_start : f->items->chunk_len,
+                    f->items->n_chunks);
+    }
+    f->filled = true;
+    lua_pushvalue(L, 2);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, 1);
+    return 1;
+}
+
 /* Calls refs[fn] with n scalars. */
 static aisim_status call(l_functions *f, const aisim_pass_shape *shape, int fn,
                          const uint64_t scalars[], int n, bool batch, double *ms, aisim_error *err)
@@ -66,9 +148,6 @@ static aisim_status call(l_functions *f, const aisim_pass_shape *shape, int fn,
     }
     if (batch) {
         lua_rawgeti(L, s->refs, f->batch);
-        lua_pushliteral(L, "max_context");
-        lua_pushinteger(L, (lua_Integer)shape->max_context);
-        lua_rawset(L, -3);
     }
     bool ok = aisim_l_call(s, outer, n + (batch ? 1 : 0), 1);
     lua_pushnil(L);
@@ -86,8 +165,8 @@ static aisim_status call(l_functions *f, const aisim_pass_shape *shape, int fn,
     return status;
 }
 
-static aisim_status price(void *context, const aisim_pass_shape *shape, double *ms,
-                          aisim_error *err)
+static aisim_status price(void *context, const aisim_pass_shape *shape,
+                          const aisim_pass_items *items, double *ms, aisim_error *err)
 {
     l_functions *f = context;
     if (f->s->L == NULL || aisim_l_broken(f->s)) {
@@ -97,8 +176,11 @@ static aisim_status price(void *context, const aisim_pass_shape *shape, double *
     const uint64_t scalars[] = {shape->n_prefill, shape->new_tokens, shape->past_tokens,
                                 shape->n_decode, shape->context_tokens};
     if (f->pass != LUA_NOREF) {
-        return call(f, shape, f->pass, scalars, f->arguments < 5 ? f->arguments : 5,
-                    f->arguments > 5, ms, err);
+        f->items = items;
+        aisim_status done = call(f, shape, f->pass, scalars, f->arguments < 5 ? f->arguments : 5,
+                                 f->arguments > 5, ms, err);
+        clear_batch(f, f->s->L);
+        return done;
     }
     double prefill_ms = 0.0;
     double decode_ms = 0.0;
@@ -111,12 +193,6 @@ static aisim_status price(void *context, const aisim_pass_shape *shape, double *
     }
     *ms = prefill_ms + decode_ms;
     return status;
-}
-
-static int batch_index(lua_State *L)
-{
-    return aisim_l_fail(L, "batch: known, not modelled: '%s' (there is max_context)",
-                        luaL_tolstring(L, 2, NULL));
 }
 
 static int anchor_function(lua_State *L, aisim_l_sim *s, int spec, const char *key)
@@ -146,18 +222,19 @@ aisim_timing *aisim_l_timing_from_functions(lua_State *L, aisim_l_sim *s, int sp
     }
     lua_newtable(L); /* batch */
     lua_newtable(L);
-    lua_pushcfunction(L, batch_index);
+    lua_pushlightuserdata(L, f);
+    lua_pushcclosure(L, batch_index, 1);
     lua_setfield(L, -2, "__index");
     lua_setmetatable(L, -2);
     f->batch = aisim_l_anchor(L, s);
     lua_pushvalue(L, machine);
     f->machine = aisim_l_anchor(L, s);
     lua_getfield(L, spec, "pure");
-    bool pure = lua_toboolean(L, -1);
+    const aisim_timing_traits traits = {.pure = lua_toboolean(L, -1), .items = f->arguments > 5};
     lua_pop(L, 2);
     aisim_error err = {0};
     aisim_timing *timing = NULL;
-    if (aisim_timing_callback(price, f, pure, &timing, &err) != AISIM_OK) {
+    if (aisim_timing_callback(price, f, traits, &timing, &err) != AISIM_OK) {
         aisim_l_raise(L, &err);
     }
     return timing;

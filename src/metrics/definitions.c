@@ -68,6 +68,13 @@ static const aisim_definition definitions[] = {
     {"recomputed_tokens", "tokens", "prompt and output tokens computed again after preemptions"},
     {"kv_usage", "", "used / total KV blocks over the interval, time-weighted: mean, peak, p99"},
     {"kv_reusable_ratio", "", "cached blocks in no use / total KV blocks, time-weighted"},
+    {"backlog_trend_ratio", "",
+     "growth of the requests in flight along a line through all arrivals / arrivals; null below "
+     "100 "
+     "arrivals"},
+    {"backlog_stable", "",
+     "false: more than 5 % of the arrivals stay behind, and the growth is above twice the spread "
+     "around the line"},
     {"evictions_blocks", "blocks", "cached device blocks given up"},
     /* speculation: null without */
     {"speculation.drafts", "", "verifications, those of prefill not among them"},

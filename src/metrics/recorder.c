@@ -87,12 +87,13 @@ static void use_class(aisim_recorder *recorder, uint16_t class_id)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void on_arrive(aisim_recorder *recorder, const aisim_request *request)
+static void on_arrive(aisim_recorder *recorder, const aisim_request *request, int64_t t_ns)
 {
     if (request->phase != AISIM_PHASE_PROFILE) {
         recorder->preparation++;
     } else if (aisim_recorder_measured(recorder, request)) {
         recorder->arrived++;
+        aisim_trend_arrive(&recorder->trend, t_ns);
         use_class(recorder, request->class_id);
         recorder->classes.data[request->class_id].arrived++;
         if (recorder->first_measured == 0) {
@@ -226,6 +227,9 @@ static void on_over(aisim_recorder *recorder, const aisim_request *request, aisi
     if (record.measured) {
         bool counts = outcome == AISIM_OUTCOME_COMPLETED;
         recorder->outcomes[outcome]++;
+        if (over) {
+            aisim_trend_leave(&recorder->trend);
+        }
         recorder->preemptions += request->preemptions;
         recorder->readmissions += (uint64_t)record.readmissions;
         recorder->recomputed += request->recomputed;
@@ -431,7 +435,7 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
     const aisim_request *request = event->request;
     switch (event->type) {
     case AISIM_EV_ARRIVE:
-        on_arrive(recorder, request);
+        on_arrive(recorder, request, event->t_ns);
         break;
     case AISIM_EV_FIRST_TOKEN:
         if (aisim_recorder_measured(recorder, request)) {

@@ -229,7 +229,7 @@ void aisim_recorder_finish(aisim_recorder *recorder, int64_t t_ns)
     recorder->end_ns = t_ns;
     int64_t from_ns, to_ns;
     aisim_recorder_interval(recorder, &from_ns, &to_ns);
-    aisim_levels_finish(&recorder->levels, from_ns, to_ns < t_ns ? to_ns : t_ns);
+    aisim_levels_finish(&recorder->levels, from_ns, to_ns);
     aisim_gaps_finish(&recorder->gaps);
     aisim_custom_end(recorder->custom, t_ns);
 }

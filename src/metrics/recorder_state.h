@@ -7,6 +7,7 @@
 #include "metrics/gaps.h"
 #include "metrics/levels.h"
 #include "metrics/recorder.h"
+#include "metrics/trend.h"
 
 /** Request-level distributions: members of aisim_record. X(member). */
 #define AISIM_DISTRIBUTION_LIST(X)                                                                 \
@@ -132,6 +133,7 @@ struct aisim_recorder {
 
     AISIM_ARRAY(aisim_phase_mark) phases;
     AISIM_ARRAY(char *) warnings;
+    aisim_trend trend;
     aisim_custom *custom;
 };
 

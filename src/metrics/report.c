@@ -108,6 +108,18 @@ static void put_counts(aisim_results *results, uint32_t totals, const aisim_reco
     aisim_results_uint(results, totals, "total_output_tokens", recorder->output_tokens);
 }
 
+/* Does the backlog grow? */
+static void put_trend(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
+{
+    aisim_trend_verdict verdict = aisim_trend_judge(&recorder->trend);
+    aisim_results_number(results, totals, "backlog_trend_ratio", verdict.growth_ratio);
+    if (isnan(verdict.growth_ratio)) {
+        aisim_results_null(results, totals, "backlog_stable");
+    } else {
+        aisim_results_bool(results, totals, "backlog_stable", verdict.stable);
+    }
+}
+
 static void put_durations(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
 {
     const aisim_recorder_config *config = &recorder->config;
@@ -386,6 +398,7 @@ static void put_totals(aisim_results *results, aisim_recorder *recorder)
     put_transfers(results, totals, recorder);
     put_blocks(results, totals, recorder, &base);
     put_plays(results, totals, recorder);
+    put_trend(results, totals, recorder);
 }
 
 void aisim_report_build(aisim_results *results, aisim_recorder *recorder,

@@ -26,7 +26,6 @@ typedef struct aisim_pass_shape {
     uint64_t n_decode;       /**< D: decode items (requests) */
     uint64_t context_tokens; /**< SK: sum of attended lengths, the token being decoded included */
     uint32_t verify_width;   /**< tokens a decode item computes: 1, or 1 + drafts with MTP */
-    uint64_t max_context; /**< longest attended length; 0 = unknown (only user functions see it) */
 } aisim_pass_shape;
 
 typedef struct aisim_timing aisim_timing;
@@ -46,6 +45,7 @@ typedef struct aisim_pass_items {
     const uint64_t *chunk_len;   /**< new tokens of each prefill item, n_prefill entries */
     const uint64_t *chunk_start; /**< and their past tokens */
     const uint64_t *context;     /**< attended length of each decode item, n_decode entries */
+    uint32_t n_chunks, n_contexts; /**< the same counts once more */
 } aisim_pass_items;
 
 /** Whether aisim_timing_pass_items_ns would use the items; otherwise nobody needs to collect them.
@@ -139,15 +139,23 @@ aisim_status aisim_timing_polynomial(uint64_t kv_capacity_tokens, aisim_timing *
                                      aisim_error *err);
 
 /** A user function: stores milliseconds in *ms (finite, > 0).
+ *  @param items  lengths of the single items, valid during the call; NULL unless asked for.
  *  @return AISIM_OK; anything else stops the run with the error it left in @p err. */
 typedef aisim_status (*aisim_timing_function)(void *context, const aisim_pass_shape *shape,
-                                              double *ms, aisim_error *err);
+                                              const aisim_pass_items *items, double *ms,
+                                              aisim_error *err);
 
-/** A model from a user function. @param context is the caller's, must outlive the object.
- *  @param pure  the function depends on the shape alone: values are memoised (direct table,
- *               bounded), and the engine may fast-forward. */
-aisim_status aisim_timing_callback(aisim_timing_function function, void *context, bool pure,
-                                   aisim_timing **out, aisim_error *err);
+/** What a user function promises and wants. */
+typedef struct aisim_timing_traits {
+    bool pure;  /**< depends on its arguments alone: the engine may fast-forward, and without items
+                     values are memoised by shape (direct table, bounded) */
+    bool items; /**< wants the items: every pass collects them, O(items) */
+} aisim_timing_traits;
+
+/** A model from a user function. @param context is the caller's, must outlive the object. */
+aisim_status aisim_timing_callback(aisim_timing_function function, void *context,
+                                   aisim_timing_traits traits, aisim_timing **out,
+                                   aisim_error *err);
 
 /** Whether the duration is a function of the shape (all but callbacks that are not pure). */
 bool aisim_timing_is_pure(const aisim_timing *timing);

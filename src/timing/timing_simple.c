@@ -163,7 +163,7 @@ typedef struct callback_timing {
     aisim_timing base;
     aisim_timing_function function;
     void *context;
-    callback_memo *memo; /* MEMO_SLOTS entries, NULL unless pure */
+    callback_memo *memo; /* MEMO_SLOTS entries, NULL unless pure and without items */
 } callback_timing;
 
 static uint64_t shape_hash(const aisim_pass_shape *s)
@@ -172,21 +172,21 @@ static uint64_t shape_hash(const aisim_pass_shape *s)
     h = aisim_mix64(h ^ s->new_tokens);
     h = aisim_mix64(h ^ s->past_tokens);
     h = aisim_mix64(h ^ s->context_tokens);
-    return aisim_mix64(h ^ s->max_context ^ ((uint64_t)s->verify_width << 48));
+    return aisim_mix64(h ^ s->verify_width);
 }
 
 static bool shape_equal(const aisim_pass_shape *a, const aisim_pass_shape *b)
 {
     return a->n_prefill == b->n_prefill && a->new_tokens == b->new_tokens &&
            a->past_tokens == b->past_tokens && a->n_decode == b->n_decode &&
-           a->context_tokens == b->context_tokens && a->verify_width == b->verify_width &&
-           a->max_context == b->max_context;
+           a->context_tokens == b->context_tokens && a->verify_width == b->verify_width;
 }
 
-static double callback_call(callback_timing *self, const aisim_pass_shape *shape)
+static double callback_call(callback_timing *self, const aisim_pass_shape *shape,
+                            const aisim_pass_items *items)
 {
     double ms = NAN;
-    aisim_status status = self->function(self->context, shape, &ms, &self->base.error);
+    aisim_status status = self->function(self->context, shape, items, &ms, &self->base.error);
     if (status != AISIM_OK) {
         aisim_fail(&self->base.error, status, "the timing function failed");
         return NAN;
@@ -208,11 +208,11 @@ static double callback_pass(aisim_timing *timing, const aisim_pass_shape *shape)
 {
     callback_timing *self = (callback_timing *)timing;
     if (self->memo == NULL) {
-        return callback_call(self, shape);
+        return callback_call(self, shape, NULL);
     }
     callback_memo *slot = &self->memo[shape_hash(shape) % MEMO_SLOTS];
     if (!shape_equal(&slot->shape, shape)) {
-        double ms = callback_call(self, shape);
+        double ms = callback_call(self, shape, NULL);
         if (isnan(ms)) {
             return ms;
         }
@@ -222,6 +222,12 @@ static double callback_pass(aisim_timing *timing, const aisim_pass_shape *shape)
     return slot->ms;
 }
 
+static double callback_items(aisim_timing *timing, const aisim_pass_shape *shape,
+                             const aisim_pass_items *items)
+{
+    return callback_call((callback_timing *)timing, shape, items);
+}
+
 static void callback_free(aisim_timing *timing)
 {
     callback_timing *self = (callback_timing *)timing;
@@ -229,21 +235,25 @@ static void callback_free(aisim_timing *timing)
     aisim_free(self);
 }
 
-static const aisim_timing_class callback_class = {
-    .name = "function", .pass_ms = callback_pass, .free = callback_free};
+static const aisim_timing_class callback_class = {.name = "function",
+                                                  .pass_ms = callback_pass,
+                                                  .items_ms = callback_items,
+                                                  .free = callback_free};
 
-aisim_status aisim_timing_callback(aisim_timing_function function, void *context, bool pure,
-                                   aisim_timing **out, aisim_error *err)
+aisim_status aisim_timing_callback(aisim_timing_function function, void *context,
+                                   aisim_timing_traits traits, aisim_timing **out, aisim_error *err)
 {
     *out = NULL;
     if (function == NULL) {
         return aisim_fail(err, AISIM_EINVAL, "timing: the function is missing");
     }
     callback_timing *self = aisim_alloc_zero(1, sizeof *self);
-    aisim_timing_init(&self->base, &callback_class, pure);
+    aisim_timing_init(&self->base, &callback_class, traits.pure);
+    self->base.wants_items = traits.items;
     self->function = function;
     self->context = context;
-    self->memo = pure ? aisim_alloc_zero(MEMO_SLOTS, sizeof *self->memo) : NULL;
+    bool memo = traits.pure && !traits.items;
+    self->memo = memo ? aisim_alloc_zero(MEMO_SLOTS, sizeof *self->memo) : NULL;
     *out = &self->base;
     return AISIM_OK;
 }

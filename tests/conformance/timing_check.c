@@ -255,13 +255,9 @@ static void compare_classes(const aisim_csv *csv, const aisim_timing_part *parts
 static void pass_row(const aisim_csv *csv, aisim_timing *timing, pass_result *out)
 {
     aisim_timing_part parts[160];
-    aisim_pass_shape shape = {whole(csv, "n_prefill"),
-                              whole(csv, "sum_new"),
-                              whole(csv, "sum_prefix"),
-                              whole(csv, "n_decode"),
-                              whole(csv, "sum_kv"),
-                              (uint32_t)whole(csv, "nextn") + 1,
-                              0};
+    aisim_pass_shape shape = {whole(csv, "n_prefill"),  whole(csv, "sum_new"),
+                              whole(csv, "sum_prefix"), whole(csv, "n_decode"),
+                              whole(csv, "sum_kv"),     (uint32_t)whole(csv, "nextn") + 1};
     memset(out, 0, sizeof *out);
     size_t n = aisim_timing_explain(timing, &shape, parts, 160, &out->got);
     out->want = number(csv, "latency_ms");

@@ -48,3 +48,11 @@ target_link_libraries(aisim_compare PRIVATE aisim_twin aisim_engine_double)
 aisim_test(NAME twin.compare LABEL twin COMMAND aisim_compare --count 2000 --jobs 2 --shrink)
 file(GLOB twin_cases CONFIGURE_DEPENDS ${twin_dir}/cases/*.txt)
 aisim_test(NAME twin.cases LABEL twin COMMAND aisim_compare --replay ${twin_cases})
+# The AgentX client against its twin (agentx_twin.lua); the driver is built by src/cmake/tests.cmake.
+aisim_test(NAME twin.agentx LABEL twin LUA
+  COMMAND lua5.4 tests/twin/agentx_compare.lua ${PROJECT_BINARY_DIR}/tests/agentx_driver --count 300)
+# Routers against theirs (routing_twin.lua).
+aisim_test(NAME twin.routing LABEL twin LUA
+  COMMAND lua5.4 tests/twin/routing_compare.lua ${PROJECT_BINARY_DIR}/tests/routing_driver --count 300)
+# The recorder against its definitions (report_twin.lua).
+aisim_test(NAME twin.report LABEL twin LUA COMMAND lua5.4 tests/twin/report_compare.lua --count 300)

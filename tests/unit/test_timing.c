@@ -35,7 +35,7 @@ static aisim_hardware load_hardware(void)
 
 static aisim_pass_shape shape_of(uint64_t p, uint64_t sn, uint64_t sp, uint64_t d, uint64_t sk)
 {
-    return (aisim_pass_shape){p, sn, sp, d, sk, 1, 0};
+    return (aisim_pass_shape){p, sn, sp, d, sk, 1};
 }
 
 static int64_t ns_of(aisim_timing *timing, uint64_t p, uint64_t sn, uint64_t sp, uint64_t d,
@@ -102,9 +102,10 @@ typedef struct probe {
     double ms;
 } probe;
 
-static aisim_status probe_call(void *context, const aisim_pass_shape *shape, double *ms,
-                               aisim_error *err)
+static aisim_status probe_call(void *context, const aisim_pass_shape *shape,
+                               const aisim_pass_items *items, double *ms, aisim_error *err)
 {
+    (void)items;
     probe *p = context;
     (void)err;
     p->calls++;
@@ -112,9 +113,10 @@ static aisim_status probe_call(void *context, const aisim_pass_shape *shape, dou
     return AISIM_OK;
 }
 
-static aisim_status broken_call(void *context, const aisim_pass_shape *shape, double *ms,
-                                aisim_error *err)
+static aisim_status broken_call(void *context, const aisim_pass_shape *shape,
+                                const aisim_pass_items *items, double *ms, aisim_error *err)
 {
+    (void)items;
     (void)context;
     (void)shape;
     (void)ms;
@@ -126,7 +128,7 @@ static void test_callback(void)
     aisim_timing *t;
     aisim_error err = {0};
     probe p = {0, 1};
-    CHECK(aisim_timing_callback(probe_call, &p, true, &t, &err) == AISIM_OK);
+    CHECK(aisim_timing_callback(probe_call, &p, (aisim_timing_traits){.pure = true}, &t, &err) == AISIM_OK);
     for (int round = 0; round < 3; round++) {
         for (uint64_t d = 1; d <= 50; d++) {
             CHECK_EQ(ns_of(t, 0, 0, 0, d, 100 * d), (int64_t)(1 + d) * 1000000);
@@ -135,7 +137,7 @@ static void test_callback(void)
     CHECK(p.calls >= 50 && p.calls < 60); /* memoised, bar collisions in the direct table */
     aisim_timing_free(t);
     p.calls = 0;
-    CHECK(aisim_timing_callback(probe_call, &p, false, &t, &err) == AISIM_OK);
+    CHECK(aisim_timing_callback(probe_call, &p, (aisim_timing_traits){.pure = false}, &t, &err) == AISIM_OK);
     ns_of(t, 0, 0, 0, 1, 1);
     ns_of(t, 0, 0, 0, 1, 1);
     CHECK_EQ(p.calls, 2);
@@ -145,7 +147,7 @@ static void test_callback(void)
     CHECK(aisim_timing_error(t)->code == AISIM_ECALLBACK);
     CHECK(strstr(aisim_timing_error(t)->text, "n_decode = 3") != NULL);
     aisim_timing_free(t);
-    CHECK(aisim_timing_callback(broken_call, NULL, true, &t, &err) == AISIM_OK);
+    CHECK(aisim_timing_callback(broken_call, NULL, (aisim_timing_traits){.pure = true}, &t, &err) == AISIM_OK);
     CHECK_EQ(ns_of(t, 0, 0, 0, 3, 1), AISIM_TIMING_FAILED);
     CHECK_STR(aisim_timing_error(t)->text, "boom");
     aisim_timing_free(t);

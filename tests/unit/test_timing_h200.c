@@ -38,7 +38,7 @@ static aisim_timing *timing_of(const char *name, aisim_parallelism p)
 
 static double ms_of(aisim_timing *t, uint64_t p, uint64_t sn, uint64_t sp, uint64_t d, uint64_t sk)
 {
-    aisim_pass_shape shape = {p, sn, sp, d, sk, 1, 0};
+    aisim_pass_shape shape = {p, sn, sp, d, sk, 1};
     return (double)aisim_timing_pass_ns(t, &shape) * 1e-6;
 }
 
@@ -66,8 +66,8 @@ static void test_worked_examples(void)
     };
     for (size_t i = 0; i < sizeof w / sizeof w[0]; i++) {
         aisim_timing *t = timing_of(w[i].model, w[i].p);
-        aisim_pass_shape shape = {w[i].prefill, w[i].new_tokens, w[i].past, w[i].decode,
-                                  w[i].context, w[i].width,      0};
+        aisim_pass_shape shape = {w[i].prefill, w[i].new_tokens, w[i].past,
+                                  w[i].decode,  w[i].context,    w[i].width};
         CHECK_NEAR((double)aisim_timing_pass_ns(t, &shape) * 1e-6 / w[i].want_ms, 1, 0.02);
         aisim_timing_free(t);
     }
@@ -186,14 +186,14 @@ static void test_per_request(void)
         equal[i] = 6800;
         skewed[i] = i == 0 ? 100000 : 587; /* the same sum, 5 short of it */
     }
-    aisim_pass_shape shape = {1, 1024, 3000, 16, 16 * 6800, 1, 0};
-    aisim_pass_items items = {&chunk, &start, equal};
+    aisim_pass_shape shape = {1, 1024, 3000, 16, 16 * 6800, 1};
+    aisim_pass_items items = {&chunk, &start, equal, 1, 16};
     double means = (double)aisim_timing_pass_ns(t, &shape);
     CHECK_NEAR((double)aisim_timing_pass_items_ns(t, &shape, &items) / means, 1, 0.01);
     items.context = skewed;
     CHECK_NEAR((double)aisim_timing_pass_items_ns(t, &shape, &items) / means, 1, 0.05);
     items.context = equal;
-    const aisim_pass_shape halves[] = {{1, 1024, 3000, 0, 0, 1, 0}, {0, 0, 0, 16, 16 * 6800, 1, 0}};
+    const aisim_pass_shape halves[] = {{1, 1024, 3000, 0, 0, 1}, {0, 0, 0, 16, 16 * 6800, 1}};
     for (int i = 0; i < 2; i++) { /* prefill alone, decode alone */
         double whole = (double)aisim_timing_pass_ns(t, &halves[i]);
         CHECK_NEAR((double)aisim_timing_pass_items_ns(t, &halves[i], &items) / whole, 1, 0.01);
@@ -215,13 +215,8 @@ static void test_memo(const char *model, aisim_parallelism p)
         aisim_rng same = aisim_rng_named(8, model);
         for (int i = 0; i < 60; i++) {
             uint64_t d = aisim_rng_below(&same, 100), chunks = aisim_rng_below(&same, 3);
-            aisim_pass_shape s = {chunks,
-                                  chunks * spread(&same, 16, 4096),
-                                  chunks * 1000,
-                                  d,
-                                  d * 3000,
-                                  1 + (uint32_t)(i % 3 == 0),
-                                  0};
+            aisim_pass_shape s = {chunks,   chunks * spread(&same, 16, 4096), chunks * 1000, d,
+                                  d * 3000, 1 + (uint32_t)(i % 3 == 0)};
             aisim_timing_forget(cold);
             CHECK_EQ(aisim_timing_pass_ns(warm, &s), aisim_timing_pass_ns(cold, &s));
             s.new_tokens += aisim_rng_below(&rng, 5000); /* other keys of the same slots */
@@ -256,8 +251,8 @@ static void test_fixes(void)
 {
     const aisim_timing_fixes none = {0};
     const aisim_parallelism ds = {8, 1, 1, 8, 1};
-    aisim_pass_shape decode = {0, 0, 0, 1, 1000, 1, 0}, mixed = {2, 500, 0, 40, 40000, 1, 0};
-    aisim_pass_shape prefill = {1, 4000, 0, 0, 0, 1, 0}, chunk = {1, 16, 60000, 0, 0, 1, 0};
+    aisim_pass_shape decode = {0, 0, 0, 1, 1000, 1}, mixed = {2, 500, 0, 40, 40000, 1};
+    aisim_pass_shape prefill = {1, 4000, 0, 0, 0, 1}, chunk = {1, 16, 60000, 0, 0, 1};
     double q1 =
         fixed_ms("qwen3-32b-fp8", one, (aisim_timing_fixes){.block_gemm_floor = true}, &decode);
     CHECK(q1 > 11 && q1 < 14); /* Q1: 12.4 ms is plausible, 20.5 the reference */
@@ -281,7 +276,7 @@ static void test_explanations(void)
 {
     aisim_timing *t = timing_of("qwen3.5-35b-a3b", one);
     aisim_pass_shape shapes[] = {
-        {1, 1000, 500, 0, 0, 1, 0}, {0, 0, 0, 9, 9000, 3, 0}, {1, 1000, 500, 9, 9000, 1, 0}};
+        {1, 1000, 500, 0, 0, 1}, {0, 0, 0, 9, 9000, 3}, {1, 1000, 500, 9, 9000, 1}};
     for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         aisim_timing_part parts[128];
         double total, sum = 0, hidden = 0;
@@ -415,8 +410,7 @@ static void test_speed(void)
         uint64_t d = 1 + aisim_rng_below(&rng, 256);
         aisim_pass_shape s = {
             i % 3 == 0, 1 + aisim_rng_below(&rng, 8192), aisim_rng_below(&rng, 100000),
-            d,          d * (100 + (uint64_t)i % 30000), 1,
-            0};
+            d,          d * (100 + (uint64_t)i % 30000), 1};
         sum += aisim_timing_pass_ns(t, &s);
     }
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);

@@ -58,6 +58,23 @@ describe("the screen of a run", function()
     assert.falsy(text:find("wall", 1, true))
   end)
 
+  it("judges whether the backlog grows", function()
+    local function shown(ratio, stable)
+      local metrics = { completed_requests = 1200, backlog_trend_ratio = ratio, backlog_stable = stable }
+      return screen({ metrics = metrics }):match "verdict +([^\n]*)"
+    end
+    assert.equal("STABLE (backlog trend +0.2 % of the arrivals)", shown(0.002, true))
+    assert.equal("STABLE (backlog trend +0.0 % of the arrivals)", shown(-0.0001, true))
+    assert.equal("UNSTABLE (backlog trend +74.9 % of the arrivals): the figures depend on how long the run is",
+      shown(0.749, false))
+  end)
+
+  it("shows long times in seconds", function()
+    local row = screen({ metrics = { completed_requests = 1, ["e2e_ms.n"] = 1, ["e2e_ms.mean"] = 909942,
+      ["e2e_ms.min"] = 5845, ["e2e_ms.max"] = 1842084 } }):match "request latency[^\n]*"
+    assert.equal("request latency           909.9     5.84    1,842        -        -        -        -   s", row)
+  end)
+
   it("is at most 100 columns wide", function()
     local text = screen {
       settings = { { name = "a_long_parameter", value = ("x"):rep(40), origin = "--set" },

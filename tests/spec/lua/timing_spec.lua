@@ -34,6 +34,34 @@ describe("a timing function", function()
     assert.are.near(40, result.e2e_ms.max, 1e-9)
   end)
 
+  it("may look at the single items of a pass", function()
+    local kept, seen
+    local result = run { pass = function(n_prefill, new_tokens, past_tokens, n_decode, context_tokens, batch)
+      local chunks, past, contexts, longest = 0, 0, 0, 0
+      for i = 1, #batch.chunk_len do
+        chunks, past = chunks + batch.chunk_len[i], past + batch.chunk_start[i]
+        longest = math.max(longest, batch.chunk_len[i] + batch.chunk_start[i])
+      end
+      for i = 1, #batch.context do
+        contexts, longest = contexts + batch.context[i], math.max(longest, batch.context[i])
+      end
+      assert(#batch.chunk_len == n_prefill and #batch.context == n_decode)
+      assert(chunks == new_tokens and past == past_tokens and contexts == context_tokens)
+      assert(longest == batch.max_context and longest > 0)
+      kept, seen = batch, (seen or 0) + 1
+      return 2
+    end }
+    assert.are.equal(80, seen)
+    assert.are.near(40, result.e2e_ms.max, 1e-9)
+    assert.error_matches(function() return kept.chunk_start end, "used after the timing function returned")
+  end)
+
+  it("names the fields of a batch", function()
+    assert.error_matches(function()
+      run { pass = function(_, _, _, _, _, batch) return batch.contexts end }
+    end, "batch: unknown field 'contexts'; there are max_context, chunk_start, chunk_len and context")
+  end)
+
   it("is formula in the report", function()
     local result = run { pure = true, pass = function() return 2 end }
     assert.are.equal(1, usage(result).formula_time_ratio)
