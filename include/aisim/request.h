@@ -90,7 +90,7 @@ typedef struct aisim_request {
     int32_t priority;         /**< smaller = more urgent */
     uint32_t verifications;   /**< verifications so far: the step of the draws (mtp.md §2) */
     uint32_t accepted_drafts; /**< drafts accepted in them, before a burst is cut (mtp.md §7) */
-    uint32_t prefill_rank;    /**< hand-off: the rank that computed the prompt, else AISIM_NONE */
+    uint32_t prefill_rank;    /**< hand-off: the rank that computes the prompt, else AISIM_NONE */
     uint32_t stored_blocks;   /**< host tier: prompt blocks below need no store any more */
     uint32_t store_job;       /**< host tier: latest store, meaningless once it has ended */
     uint16_t client;          /**< index of the issuing client, AISIM_NO_CLIENT = none */

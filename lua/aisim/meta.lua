@@ -259,6 +259,7 @@ function Sim:autoscale(options) end
 ---@field preemptions integer
 ---@field worker integer?
 ---@field rank integer?
+---@field prefill_worker integer?   chosen to compute the prompt of a hand-off
 ---@field state "created"|"waiting"|"running"|"preempted"|"remote"|"pending"|"reserved"|"held"|"done"   held: prompt computed, on its way to a decode worker
 ---@field tag any                   may be set
 ---@field cancel fun(self: aisim.Request)   Acts after the current event; does nothing for a request that has ended.

@@ -35,7 +35,10 @@ typedef struct aisim_l_cluster {
  *  say different things are refused. @param who  "pool 'x'" or "sim:handoff". Raises */
 void aisim_l_handoff_given(lua_State *L, aisim_l_sim *s, const char *who,
                            const aisim_value *transfer);
-/** The run begins: overrides, what the model tells, the link. Raises */
+/** The link with overrides and defaults, written into the configurations of its two pools.
+ *  @return it, of the prefill pool; NULL = there are not both pools. Raises */
+const aisim_value *aisim_l_handoff_show(lua_State *L, aisim_l_sim *s);
+/** The run begins: what the model tells, the link of the simulation. Raises */
 void aisim_l_handoff_start(lua_State *L, aisim_l_sim *s);
 void aisim_l_handoff_free(aisim_l_cluster *cluster);
 

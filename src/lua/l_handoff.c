@@ -233,49 +233,58 @@ static double number(const aisim_value *tree, const char *key)
     return aisim_number_or_auto(tree, key);
 }
 
-void aisim_l_handoff_start(lua_State *L, aisim_l_sim *s)
+const aisim_value *aisim_l_handoff_show(lua_State *L, aisim_l_sim *s)
 {
     aisim_l_cluster *c = aisim_l_cluster_of(s);
-    const aisim_l_pool_info *prefill = pool_of_role(c, AISIM_ROLE_PREFILL);
-    const aisim_l_pool_info *decode = pool_of_role(c, AISIM_ROLE_DECODE);
-    if (prefill == NULL || decode == NULL) {
-        if (c->handoff != NULL && c->handoff->who != NULL && prefill == decode) {
+    const aisim_l_pool_info *ends[] = {pool_of_role(c, AISIM_ROLE_PREFILL),
+                                       pool_of_role(c, AISIM_ROLE_DECODE)};
+    if (ends[0] == NULL || ends[1] == NULL) {
+        if (c->handoff != NULL && c->handoff->who != NULL && ends[0] == ends[1]) {
             aisim_l_fail(L, "%s: has no effect without pools of role prefill and decode",
                          c->handoff->who);
         }
-        return; /* one of them alone: the simulation says it */
+        return NULL; /* one of them alone: the simulation says it */
     }
     aisim_error err = {0};
-    aisim_l_machine_facts model = common_model(L, s, prefill, decode);
-    aisim_value **given = aisim_l_push_slot(L), **tree = aisim_l_push_slot(L);
+    aisim_value **given = aisim_l_push_slot(L);
     *given = c->handoff->given != NULL ? aisim_value_copy(c->handoff->given)
                                        : aisim_value_map((aisim_mark){0});
     apply_overrides(L, s, *given);
     if (aisim_schema_check(*given, "kv_transfer", "handoff: ", "", &err) != AISIM_OK) {
         aisim_l_raise(L, &err);
     }
-    *tree = aisim_schema_resolve(*given, "kv_transfer");
-    double bytes = number(*tree, "bytes_per_token");
+    for (int i = 0; i < 2; i++) {
+        aisim_value_put(ends[i]->configuration, "kv_transfer", (aisim_mark){0},
+                        aisim_schema_resolve(*given, "kv_transfer"));
+    }
+    lua_pop(L, 1);
+    return aisim_value_get(ends[0]->configuration, "kv_transfer");
+}
+
+void aisim_l_handoff_start(lua_State *L, aisim_l_sim *s)
+{
+    const aisim_l_cluster *c = aisim_l_cluster_of(s);
+    const aisim_value *tree = aisim_l_handoff_show(L, s);
+    if (tree == NULL) {
+        return;
+    }
+    aisim_l_machine_facts model = common_model(L, s, pool_of_role(c, AISIM_ROLE_PREFILL),
+                                               pool_of_role(c, AISIM_ROLE_DECODE));
+    double bytes = number(tree, "bytes_per_token");
     aisim_handoff_config link = {
-        .gb_per_second = number(*tree, "bandwidth_gb_per_second"),
-        .latency_ns = aisim_ns_from_ms(number(*tree, "latency_ms")),
-        .timing = (aisim_handoff_timing)aisim_member(*tree, "timing_mode",
+        .gb_per_second = number(tree, "bandwidth_gb_per_second"),
+        .latency_ns = aisim_ns_from_ms(number(tree, "latency_ms")),
+        .timing = (aisim_handoff_timing)aisim_member(tree, "timing_mode",
                                                      "full_prompt|destination_missing"),
         .bytes_per_token = bytes > 0 ? bytes : model.model_bytes_per_token,
         .state_bytes = model.model_state_bytes,
-        .local_below_tokens = (uint64_t)number(*tree, "local_below_tokens"),
-        .local_below_usage = number(*tree, "local_below_usage_ratio")};
+        .local_below_tokens = (uint64_t)number(tree, "local_below_tokens"),
+        .local_below_usage = number(tree, "local_below_usage_ratio")};
     if (link.gb_per_second > 0 && link.bytes_per_token <= 0) {
         aisim_l_fail(L, "handoff: bandwidth_gb_per_second needs bytes_per_token, or a model that "
                         "tells it");
     }
     aisim_sim_handoff(s->sim, &link);
-    const aisim_l_pool_info *ends[] = {prefill, decode};
-    for (int i = 0; i < 2; i++) { /* part of the configuration in the report */
-        aisim_value_put(ends[i]->configuration, "kv_transfer", (aisim_mark){0},
-                        aisim_value_copy(*tree));
-    }
-    lua_pop(L, 2);
 }
 
 void aisim_l_handoff_register(lua_State *L)

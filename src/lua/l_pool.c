@@ -384,8 +384,10 @@ static int sim_pools(lua_State *L)
  * where it came from */
 static int sim_configuration(lua_State *L)
 {
-    const aisim_l_cluster *c = aisim_l_cluster_of(aisim_l_check_sim(L, 1));
+    aisim_l_sim *s = aisim_l_check_sim(L, 1);
+    const aisim_l_cluster *c = aisim_l_cluster_of(s);
     lua_Integer i = luaL_checkinteger(L, 2);
+    aisim_l_handoff_show(L, s);
     luaL_argcheck(L, i >= 1 && i <= (lua_Integer)c->pools.len, 2, "no such pool");
     aisim_text yaml = {0};
     aisim_emit_yaml_origins(c->pools.data[i - 1].configuration, &yaml);

@@ -134,6 +134,7 @@ const char *aisim_l_request_state_text(uint8_t state)
     X(preemptions)                                                                                 \
     X(worker)                                                                                      \
     X(rank)                                                                                        \
+    X(prefill_worker)                                                                              \
     X(state)                                                                                       \
     X(tag)
 
@@ -232,13 +233,16 @@ static void push_field(lua_State *L, aisim_l_sim *s, const aisim_request *q, fie
         lua_pushinteger(L, q->preemptions);
         return;
     case F_worker:
-        if (q->rank == AISIM_NONE) {
+    case F_prefill_worker: {
+        uint32_t rank = f == F_worker ? q->rank : q->prefill_rank;
+        if (rank == AISIM_NONE) {
             lua_pushnil(L);
         } else {
-            aisim_sim_rank(s->sim, q->rank, &view);
+            aisim_sim_rank(s->sim, rank, &view);
             lua_pushinteger(L, (lua_Integer)view.worker + 1);
         }
         return;
+    }
     case F_rank:
         if (q->rank == AISIM_NONE) {
             lua_pushnil(L);

@@ -243,6 +243,7 @@ void sim_handoff_place(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t ove
     sim_handoff *h = &sim->handoffs.of.data[slot];
     if (h->prefill_rank == AISIM_NONE) {
         h->prefill_rank = rank;
+        sim_request(sim, slot)->prefill_rank = rank; /* the decode router sees the choice */
         sim_request(sim, slot)->position = sim->handoffs.decode_pool;
         sim_book(sim, slot, rank, overlap, true);
         sim_route_or_queue(sim, slot);
@@ -331,7 +332,6 @@ void sim_handoff_transferred(aisim_sim *sim, uint32_t slot)
     leave(sim, slot, h.prefill_rank, false);
     changed(sim, h.prefill_rank);
     sim->handoffs.of.data[slot].stage = HANDOFF_NONE;
-    r->prefill_rank = h.prefill_rank;
     r->end = AISIM_END_NONE;
     r->drafts = 0; /* mtp.md §9 */
     r->waiting_since_ns = sim->now_ns;

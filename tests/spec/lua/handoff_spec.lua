@@ -249,6 +249,16 @@ describe("the pools of a hand-off", function()
       message(sim.router, pair(LINK), function() return 1 end))
   end)
 
+  it("routing §1 the decode router sees the prefill choice", function()
+    local sim = pair(LINK, { prefill = 2, decode = 2 })
+    sim:router { pool = "decode", pick = function(req) return req.prefill_worker end }
+    local routes = {}
+    sim:on("request.route", function(_, id, worker) routes[#routes + 1] = id .. ">" .. worker end)
+    for _ = 1, 2 do sim:submit { prompt_tokens = 8, output_tokens = 2 } end
+    sim:run()
+    assert.same({ "1>1", "1>3", "2>2", "2>4" }, routes)
+  end)
+
   it("routing §4 a decode pool counts no prefill tokens", function()
     local sim, prefill, decode = pair(LINK)
     for _, pool in ipairs { "prefill", "decode" } do
@@ -277,6 +287,15 @@ describe("the pools of a hand-off", function()
     end)
     sim:run()
     assert.same({ "5 1 draining", "5 3 draining", "20 1 drained", "28 3 drained" }, log)
+  end)
+
+  it("config the link stands in the configuration of both", function()
+    local sim = pair(with { latency_ms = 3 })
+    for i = 1, 2 do
+      local text = sim:configuration_(i)
+      assert.truthy(text:find("bandwidth_gb_per_second: 1.0", 1, true), text)
+      assert.truthy(text:find("latency_ms: 3.0", 1, true), text)
+    end
   end)
 
   it("config --set reaches the link", function()
