@@ -62,7 +62,7 @@ typedef struct aisim_pool_config {
 } aisim_pool_config;
 
 /** Adds a pool; its workers and ranks get the next numbers. At most one pool of role prefill and one
- *  of role decode; a run needs both or neither. A decode pool has no state cache.
+ *  of role decode; a run needs both or neither.
  *  @param out  index of the pool, from 0
  *  @return AISIM_OK, or what aisim_rank_config_check says; AISIM_EEXIST for a second pool of that
  * name. */

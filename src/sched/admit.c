@@ -223,21 +223,42 @@ static outcome reject_head(aisim_rank *rank, uint32_t slot, aisim_end_reason rea
     return NEXT_HEAD;
 }
 
-/* E-P9: an activated hand-off has everything already. */
+static aisim_recurrent *received_state(const aisim_rank *rank, uint32_t slot)
+{
+    for (uint32_t i = 0; i < rank->received.len; i++) {
+        if (rank->received.data[i].slot == slot) {
+            return &rank->recurrents.slots.data[rank->received.data[i].recurrent];
+        }
+    }
+    return NULL;
+}
+
+/* E-P9: an activated hand-off has everything already, but for the token that came with it. */
 static outcome admit_resident(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    uint32_t known = aisim_known(r), from = r->computed, d = known - from;
+    uint32_t known = aisim_known(r), from = r->computed, d = known - from, own = 0;
     aisim_grant grant = {.watermark = known, .slots = known};
+    aisim_recurrent *state = received_state(rank, slot);
+    if (state != NULL && d > 0) { /* E-S7 */
+        aisim_recurrent_begin(state, &rank->pool, rank->plan_serial);
+        grant.extra = aisim_recurrent_extra(state, &rank->rules, &rank->pool, known);
+        own = rank->config.kv.state_blocks + grant.extra;
+    }
     if (rank->config.scheduler.never_fits == AISIM_NEVER_FITS_REJECT &&
-        !aisim_rank_fits_alone(rank, r, 0, 0)) { /* its first token crossed the end of the pool */
+        !aisim_rank_fits_alone(rank, r, 0, own)) { /* its first token crossed the end of the pool */
         return reject_head(rank, slot, AISIM_END_REJECTED_CAPACITY);
     }
     if (d > rank->budget_left || !aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
         return STOP;
     }
     aisim_grant_take(&rank->pool, &r->lease, &grant);
-    join(rank, slot, r->prompt_tokens, AISIM_NONE, 0);
+    uint32_t recurrent = aisim_rank_take_received(rank, slot);
+    if (recurrent != AISIM_NONE && d > 0) {
+        aisim_recurrent_write(&rank->recurrents, recurrent, &rank->rules, &rank->pool, known,
+                              grant.extra, rank->plan_serial);
+    }
+    join(rank, slot, r->prompt_tokens, recurrent, 0);
     aisim_plan_entry *entry = aisim_rank_book(rank, slot, from, d, known);
     entry->admitted = true;
     entry->reused = r->prompt_tokens;

@@ -49,6 +49,7 @@ static bool try_reserve(aisim_rank *rank, uint32_t slot)
     uint32_t known = aisim_known(r); /* G > 0: it was handed off before, to a worker that was lost */
     uint32_t whole = known / rank->pool.block_size;
     aisim_grant grant = {.watermark = known, .slots = known};
+    grant.extra = aisim_rank_stateful(rank) ? rank->config.kv.state_blocks : 0; /* E-S2, E-S11 */
     grant.hit_blocks = aisim_block_pool_lookup(&rank->pool, r->lease.run, whole, &grant.hit_active);
     if (!aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
         return false;
@@ -61,6 +62,15 @@ static bool try_reserve(aisim_rank *rank, uint32_t slot)
         r->waiting_since_ns = *fence_ns;
     }
     *fence_ns = others_ns;
+    if (aisim_rank_stateful(rank)) {
+        aisim_running state = {.slot = slot,
+                               .entry = AISIM_NONE,
+                               .recurrent = aisim_recurrent_take(&rank->recurrents),
+                               .cruiser = AISIM_NONE};
+        aisim_recurrent_start(&rank->recurrents.slots.data[state.recurrent], &rank->rules,
+                              &rank->pool, known);
+        aisim_array_push(&rank->received, state);
+    }
     r->state = AISIM_REQ_RESERVED;
     if (rank->engine->reserved != NULL) {
         rank->engine->reserved(rank->engine->context, slot);
@@ -97,14 +107,15 @@ aisim_end_reason aisim_rank_unreservable(const aisim_rank *rank, const aisim_req
     if (aisim_known(r) >= aisim_rank_limit(rank)) {
         return AISIM_END_REJECTED_CONTEXT;
     }
-    bool fits = aisim_blocks_of(&rank->pool, aisim_known(r)) <= rank->pool.blocks;
+    uint32_t state = aisim_rank_stateful(rank) ? rank->config.kv.state_blocks : 0; /* E-S12 */
+    bool fits = aisim_blocks_of(&rank->pool, aisim_known(r)) + state <= rank->pool.blocks;
     return fits ? AISIM_END_NONE : AISIM_END_REJECTED_CAPACITY;
 }
 
 bool aisim_rank_reserve(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    if (aisim_rank_stateful(rank) || aisim_rank_unreservable(rank, r) != AISIM_END_NONE) {
+    if (aisim_rank_unreservable(rank, r) != AISIM_END_NONE) {
         return false;
     }
     r->rank = rank->index;
@@ -157,8 +168,25 @@ void aisim_rank_adopt(aisim_rank *rank, uint32_t from, uint32_t to)
     b->state = AISIM_REQ_RESERVED;
     b->stored_blocks = 0;
     b->store_job = AISIM_NONE;
+    for (uint32_t i = 0; i < rank->received.len; i++) {
+        if (rank->received.data[i].slot == from) {
+            rank->received.data[i].slot = to;
+        }
+    }
     a->lease.allocated = a->lease.published = a->lease.opaque = 0;
     a->state = AISIM_REQ_DONE;
+}
+
+uint32_t aisim_rank_take_received(aisim_rank *rank, uint32_t slot)
+{
+    for (uint32_t i = 0; i < rank->received.len; i++) {
+        if (rank->received.data[i].slot == slot) {
+            uint32_t recurrent = rank->received.data[i].recurrent;
+            aisim_array_remove(&rank->received, i);
+            return recurrent;
+        }
+    }
+    return AISIM_NONE;
 }
 
 bool aisim_rank_drop_arrived(aisim_rank *rank, uint32_t except)

@@ -40,6 +40,7 @@ void aisim_rank_deinit(aisim_rank *rank)
     aisim_array_free(&rank->skipped);
     aisim_array_free(&rank->held);
     aisim_array_free(&rank->pending);
+    aisim_array_free(&rank->received);
     for (uint32_t i = 0; i < rank->batches.len; i++) {
         aisim_array_free(&rank->batches.data[i].plan);
         aisim_array_free(&rank->batches.data[i].decisions);
@@ -266,7 +267,7 @@ void aisim_rank_verify(const aisim_rank *rank)
     aisim_cruise_sync_all(rank);
     aisim_block_pool_verify(&rank->pool); /* I1, I12, I13 */
     uint64_t owned = verify_running(rank, &published);
-    owned += verify_waiting(rank);
+    owned += verify_waiting(rank) + (uint64_t)rank->received.len * rank->config.kv.state_blocks;
     aisim_offload_verify(rank);
     bool copies = rank->offload.host != NULL && rank->offload.host->outstanding > 0; /* may hold */
     if (!copies && rank->engine->requests.live == rank->running.len + rank->waiting.slots.len) {

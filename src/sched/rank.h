@@ -113,6 +113,7 @@ typedef struct aisim_rank {
     AISIM_ARRAY(uint32_t) skipped;   /* cannot be scheduled yet, in order (fact 11) */
     AISIM_ARRAY(aisim_running) held; /* hand-off sources that keep their lease (E-K6) */
     AISIM_ARRAY(uint32_t) pending;   /* hand-off reservations that wait for blocks (§15) */
+    AISIM_ARRAY(aisim_running) received; /* states of reservations until they are admitted (E-S2) */
     uint32_t arrived; /* activated, not admitted, with flag ARRIVED: their blocks can be dropped */
     aisim_recurrents recurrents;
     aisim_recurrent_rules rules;
@@ -210,8 +211,7 @@ void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot);
 void aisim_rank_unblock(aisim_rank *rank, uint32_t slot);
 
 /** Destination: reserves the blocks of the prompt, now or when capacity comes free, in order.
- *  @return false = it can never be here (P = 0, P >= M, larger than the pool, state cache); no
- * state. */
+ *  @return false = it can never be here (P = 0, P >= M, larger than the pool); no state. */
 bool aisim_rank_reserve(aisim_rank *rank, uint32_t slot);
 /** Tokens that a reserved request still needs transferred (whole blocks). */
 uint32_t aisim_rank_missing(const aisim_rank *rank, uint32_t slot);

@@ -30,13 +30,6 @@ aisim_status sim_handoff_check_pool(const aisim_sim *sim, const aisim_pool_confi
                               config->name, role_text(config->role), sim->pools.data[i].name);
         }
     }
-    if (config->role == AISIM_ROLE_DECODE && config->rank.kv.state_mode != AISIM_STATE_NONE) {
-        return aisim_fail(err, AISIM_ENOTMODELLED,
-                          "pool '%s': known, not modelled: kv_cache.state_cache with role decode (a "
-                          "reservation holds token blocks only); leave it out there, the state still "
-                          "counts in the transfer",
-                          config->name);
-    }
     return AISIM_OK;
 }
 
