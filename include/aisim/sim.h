@@ -61,8 +61,8 @@ typedef struct aisim_pool_config {
     struct aisim_timing *timing; /**< owned by the pool on success; shared by its ranks */
 } aisim_pool_config;
 
-/** Adds a pool; its workers and ranks get the next numbers. At most one pool of role prefill and one
- *  of role decode; a run needs both or neither.
+/** Adds a pool; its workers and ranks get the next numbers. At most one pool of role prefill and
+ * one of role decode; a run needs both or neither.
  *  @param out  index of the pool, from 0
  *  @return AISIM_OK, or what aisim_rank_config_check says; AISIM_EEXIST for a second pool of that
  * name. */
@@ -169,7 +169,8 @@ typedef bool (*aisim_admission_fn)(void *context, aisim_sim *sim, const aisim_re
                                    aisim_error *err);
 void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context);
 
-/* ---- hand-off from prefill to decode workers (spec/engine.md §15, routing.md §5) --------------- */
+/* ---- hand-off from prefill to decode workers (spec/engine.md §15, routing.md §5) ---------------
+ */
 
 typedef enum {
     AISIM_HANDOFF_FULL_PROMPT,        /**< every token of the prompt is transferred */
@@ -186,15 +187,15 @@ typedef struct aisim_handoff_config {
     double state_bytes;     /**< recurrent state of one request, travels always; 0 = has none */
     /* Bypass: the decode worker computes the prompt itself. 0 = never for this reason. */
     uint64_t local_below_tokens; /**< fewer prompt tokens than this are not on any decode rank */
-    double local_below_usage;    /**< some eligible decode rank uses less than this share of its KV */
+    double local_below_usage; /**< some eligible decode rank uses less than this share of its KV */
 } aisim_handoff_config;
 
 /** Sets the link between the pools of role prefill and decode; without it transfers take no time.
  *  Requests sent to either pool take this way: targets of both pools are chosen at arrival, prefill
- *  first; the decode rank reserves blocks for the prompt; then the prefill rank computes it with the
- *  first token; then the transfer; then the decode rank goes on and the source lets go. A request
- *  that wants at most one token is served by the prefill pool alone. When a worker of either end
- *  stops, its requests start again with the tokens they have. */
+ *  first; the decode rank reserves blocks for the prompt; then the prefill rank computes it with
+ * the first token; then the transfer; then the decode rank goes on and the source lets go. A
+ * request that wants at most one token is served by the prefill pool alone. When a worker of either
+ * end stops, its requests start again with the tokens they have. */
 void aisim_sim_handoff(aisim_sim *sim, const aisim_handoff_config *config);
 
 /** Decides at arrival, before any router (spec/lua-api.md §7); takes the place of the bypass above.
@@ -290,7 +291,8 @@ typedef struct aisim_run_options {
 
 /** Runs until nothing is left, the limit, or a stop.
  *  @return AISIM_OK; AISIM_EINVAL (a prefill pool without a decode pool, or the other way round);
- * AISIM_ELIVELOCK (E-T8, text names time, rank, head of queue); AISIM_ECALLBACK and others from aisim_sim_abort; AISIM_EINTERRUPTED. */
+ * AISIM_ELIVELOCK (E-T8, text names time, rank, head of queue); AISIM_ECALLBACK and others from
+ * aisim_sim_abort; AISIM_EINTERRUPTED. */
 aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, aisim_error *err);
 
 /** Totals of the run so far. */

@@ -171,8 +171,7 @@ aisim_status aisim_prediction_file(const char *path, const char *const sets[], u
     aisim_value *tree = NULL;
     *out = (aisim_prediction){0};
     aisim_status status = aisim_yaml_file(path, &tree, err);
-    return status == AISIM_OK ? aisim_prediction_tree(tree, sets, n_sets, out, err)
-                              : status;
+    return status == AISIM_OK ? aisim_prediction_tree(tree, sets, n_sets, out, err) : status;
 }
 
 void aisim_prediction_free(aisim_prediction *prediction)

@@ -1,7 +1,7 @@
 /* resolve.c - reads the resolved engine table; every key is there, so a missing one is a bug.
  *
- * Order: numbers first, then combinations, last aisim_rank_config_check (its messages start with the
- * key, which gives the place). */
+ * Order: numbers first, then combinations, last aisim_rank_config_check (its messages start with
+ * the key, which gives the place). */
 #include "config/resolve.h"
 
 #include <math.h>

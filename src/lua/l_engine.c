@@ -256,13 +256,14 @@ static void describe(aisim_l_pool_info *info, const aisim_pool_config *config,
     aisim_l_machine_facts known = aisim_l_machine_facts_of(machine);
     const char *capacity = text_at(tree, "kv_cache.capacity.type");
     char line[256];
-    snprintf(
-        line, sizeof line,
-        "%s%s%" PRIu32 " × %s on %s, tp %g, %" PRIu64 " blocks of %" PRIu32 " (%s)",
-        config->role == AISIM_ROLE_AGGREGATED ? "" : aisim_l_role_text(config->role),
-        config->role == AISIM_ROLE_AGGREGATED ? "" : ": ", config->workers, known.model != NULL ? known.model : "no model", known.hardware,
-        number_at(tree, "parallelism.tensor"), config->rank.kv.blocks, config->rank.kv.block_size,
-        capacity != NULL && strcmp(capacity, "default") == 0 ? "auto" : "given");
+    snprintf(line, sizeof line,
+             "%s%s%" PRIu32 " × %s on %s, tp %g, %" PRIu64 " blocks of %" PRIu32 " (%s)",
+             config->role == AISIM_ROLE_AGGREGATED ? "" : aisim_l_role_text(config->role),
+             config->role == AISIM_ROLE_AGGREGATED ? "" : ": ", config->workers,
+             known.model != NULL ? known.model : "no model", known.hardware,
+             number_at(tree, "parallelism.tensor"), config->rank.kv.blocks,
+             config->rank.kv.block_size,
+             capacity != NULL && strcmp(capacity, "default") == 0 ? "auto" : "given");
     info->line = aisim_strdup(line);
     bool sol = is_at(tree, "timing.type", "default") && is_at(tree, "database_mode", "SOL");
     info->timing = aisim_strdup(functions ? "function"

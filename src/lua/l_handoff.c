@@ -1,9 +1,10 @@
-/* l_handoff.c - the link between prefill and decode workers, and who decides that a request takes it
- * (spec/lua-api.md §4, §7; engine.md §15).
+/* l_handoff.c - the link between prefill and decode workers, and who decides that a request takes
+ * it (spec/lua-api.md §4, §7; engine.md §15).
  *
- * The link is said once, by sim:handoff or by kv_transfer in the engine table of a prefill or decode
- * pool; both are the object kv_transfer of the schema. What the model tells (bytes of a token and of
- * a state) is known when all pools are there, so the link is made when the run begins. */
+ * The link is said once, by sim:handoff or by kv_transfer in the engine table of a prefill or
+ * decode pool; both are the object kv_transfer of the schema. What the model tells (bytes of a
+ * token and of a state) is known when all pools are there, so the link is made when the run begins.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -71,7 +72,8 @@ void aisim_l_handoff_given(lua_State *L, aisim_l_sim *s, const char *who,
     h->who = aisim_strdup(who);
 }
 
-/* ---- the decider ------------------------------------------------------------------------------ */
+/* ---- the decider ------------------------------------------------------------------------------
+ */
 
 static bool refuse(aisim_l_sim *s, const aisim_l_handoff *h, const aisim_request *request,
                    aisim_error *err)
@@ -169,7 +171,8 @@ static int sim_handoff(lua_State *L)
     return 0;
 }
 
-/* ---- the link --------------------------------------------------------------------------------- */
+/* ---- the link ---------------------------------------------------------------------------------
+ */
 
 /* --set engine.kv_transfer.KEY=VALUE; checked with the pools, which have taken them too. */
 static void apply_overrides(lua_State *L, const aisim_l_sim *s, aisim_value *tree)
@@ -221,8 +224,9 @@ static aisim_l_machine_facts common_model(lua_State *L, const aisim_l_sim *s,
 {
     aisim_l_machine_facts a = facts_of(L, s, prefill), b = facts_of(L, s, decode);
     if (a.model != NULL && b.model != NULL && strcmp(a.model, b.model) != 0) {
-        aisim_l_fail(L, "handoff: pool '%s' runs '%s' and pool '%s' runs '%s'; both ends have one "
-                        "model",
+        aisim_l_fail(L,
+                     "handoff: pool '%s' runs '%s' and pool '%s' runs '%s'; both ends have one "
+                     "model",
                      prefill->name, a.model, decode->name, b.model);
     }
     return a.model != NULL ? a : b;
@@ -268,18 +272,17 @@ void aisim_l_handoff_start(lua_State *L, aisim_l_sim *s)
     if (tree == NULL) {
         return;
     }
-    aisim_l_machine_facts model = common_model(L, s, pool_of_role(c, AISIM_ROLE_PREFILL),
-                                               pool_of_role(c, AISIM_ROLE_DECODE));
+    aisim_l_machine_facts model =
+        common_model(L, s, pool_of_role(c, AISIM_ROLE_PREFILL), pool_of_role(c, AISIM_ROLE_DECODE));
     double bytes = number(tree, "bytes_per_token");
-    aisim_handoff_config link = {
-        .gb_per_second = number(tree, "bandwidth_gb_per_second"),
-        .latency_ns = aisim_ns_from_ms(number(tree, "latency_ms")),
-        .timing = (aisim_handoff_timing)aisim_member(tree, "timing_mode",
-                                                     "full_prompt|destination_missing"),
-        .bytes_per_token = bytes > 0 ? bytes : model.model_bytes_per_token,
-        .state_bytes = model.model_state_bytes,
-        .local_below_tokens = (uint64_t)number(tree, "local_below_tokens"),
-        .local_below_usage = number(tree, "local_below_usage_ratio")};
+    aisim_handoff_config link = {.gb_per_second = number(tree, "bandwidth_gb_per_second"),
+                                 .latency_ns = aisim_ns_from_ms(number(tree, "latency_ms")),
+                                 .timing = (aisim_handoff_timing)aisim_member(
+                                     tree, "timing_mode", "full_prompt|destination_missing"),
+                                 .bytes_per_token = bytes > 0 ? bytes : model.model_bytes_per_token,
+                                 .state_bytes = model.model_state_bytes,
+                                 .local_below_tokens = (uint64_t)number(tree, "local_below_tokens"),
+                                 .local_below_usage = number(tree, "local_below_usage_ratio")};
     if (link.gb_per_second > 0 && link.bytes_per_token <= 0) {
         aisim_l_fail(L, "handoff: bandwidth_gb_per_second needs bytes_per_token, or a model that "
                         "tells it");

@@ -351,7 +351,8 @@ static int sim_pool_number(lua_State *L)
     return 1;
 }
 
-/* core sim:pools_() -> list of {name=, role=, line=, timing=, workers=, gpus=}: what the screen says */
+/* core sim:pools_() -> list of {name=, role=, line=, timing=, workers=, gpus=}: what the screen
+ * says */
 static int sim_pools(lua_State *L)
 {
     const aisim_l_cluster *c = aisim_l_cluster_of(aisim_l_check_sim(L, 1));

@@ -124,8 +124,8 @@ struct aisim_recorder {
     AISIM_ARRAY(aisim_worker_sums) workers;
     AISIM_ARRAY(aisim_rank_sums) ranks;
     aisim_transfer_sums transfers[AISIM_TRANSFER_KINDS];
-    aisim_map handed;                     /* request id -> its place in handed_bytes */
-    AISIM_ARRAY(uint64_t) handed_bytes;   /* of live requests that were handed off */
+    aisim_map handed;                   /* request id -> its place in handed_bytes */
+    AISIM_ARRAY(uint64_t) handed_bytes; /* of live requests that were handed off */
     AISIM_ARRAY(uint32_t) handed_free;
     aisim_rank_totals blocks; /* summed over ranks, at the end of the run */
     uint64_t evicted_blocks, plays_total, plays_completed;

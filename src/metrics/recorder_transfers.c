@@ -1,4 +1,5 @@
-/* recorder_transfers.c - what moved: hand-offs, stores and loads, and the tiers of blocks behind them. */
+/* recorder_transfers.c - what moved: hand-offs, stores and loads, and the tiers of blocks behind
+ * them. */
 #include <math.h>
 
 #include "metrics/recorder_state.h"

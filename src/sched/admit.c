@@ -417,8 +417,8 @@ static uint32_t next_head(const aisim_rank *rank)
 }
 
 /* Nothing runs, so nothing will come free, and what blocks the head is held by hand-offs that wait
- * behind it with their blocks: the newest of them loses its own. Rare: a prompt that ends at a block
- * boundary needs one block more than was reserved for it. */
+ * behind it with their blocks: the newest of them loses its own. Rare: a prompt that ends at a
+ * block boundary needs one block more than was reserved for it. */
 static bool unblock(aisim_rank *rank, uint32_t head)
 {
     if (rank->running.len > 0 || rank->in_flight > 0 || !aisim_rank_drop_arrived(rank, head)) {

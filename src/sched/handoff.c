@@ -46,7 +46,8 @@ void aisim_rank_forget_remote(aisim_rank *rank, uint32_t slot)
 static bool try_reserve(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    uint32_t known = aisim_known(r); /* G > 0: it was handed off before, to a worker that was lost */
+    uint32_t known =
+        aisim_known(r); /* G > 0: it was handed off before, to a worker that was lost */
     uint32_t whole = known / rank->pool.block_size;
     aisim_grant grant = {.watermark = known, .slots = known};
     grant.extra = aisim_rank_stateful(rank) ? rank->config.kv.state_blocks : 0; /* E-S2, E-S11 */
@@ -58,7 +59,8 @@ static bool try_reserve(aisim_rank *rank, uint32_t slot)
     int64_t *fence_ns = &rank->pool.extents.evicted_copy_ns, others_ns = *fence_ns;
     *fence_ns = 0;
     aisim_grant_take(&rank->pool, &r->lease, &grant);
-    if (r->id == 0) { /* a shadow: nothing is received into blocks being copied out (offload §7.5) */
+    if (r->id ==
+        0) { /* a shadow: nothing is received into blocks being copied out (offload §7.5) */
         r->waiting_since_ns = *fence_ns;
     }
     *fence_ns = others_ns;

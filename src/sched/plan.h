@@ -99,7 +99,8 @@ uint32_t aisim_rank_victim(const aisim_rank *rank);
  *  this pass gave it did not run (E-V3, E-S15); otherwise it ran, only its result is lost (E-M1).
  */
 void aisim_rank_preempt(aisim_rank *rank, uint32_t place, bool undone);
-/** Takes the state that was reserved with the blocks of a hand-off. @return AISIM_NONE = it has none
+/** Takes the state that was reserved with the blocks of a hand-off. @return AISIM_NONE = it has
+ * none
  */
 uint32_t aisim_rank_take_received(aisim_rank *rank, uint32_t slot);
 /** Takes entry `place` out of the running list, keeping the order. */

@@ -110,9 +110,9 @@ typedef struct aisim_rank {
     aisim_block_pool pool;
     aisim_queue waiting;
     AISIM_ARRAY(aisim_running) running;
-    AISIM_ARRAY(uint32_t) skipped;   /* cannot be scheduled yet, in order (fact 11) */
-    AISIM_ARRAY(aisim_running) held; /* hand-off sources that keep their lease (E-K6) */
-    AISIM_ARRAY(uint32_t) pending;   /* hand-off reservations that wait for blocks (§15) */
+    AISIM_ARRAY(uint32_t) skipped;       /* cannot be scheduled yet, in order (fact 11) */
+    AISIM_ARRAY(aisim_running) held;     /* hand-off sources that keep their lease (E-K6) */
+    AISIM_ARRAY(uint32_t) pending;       /* hand-off reservations that wait for blocks (§15) */
     AISIM_ARRAY(aisim_running) received; /* states of reservations until they are admitted (E-S2) */
     uint32_t arrived; /* activated, not admitted, with flag ARRIVED: their blocks can be dropped */
     aisim_recurrents recurrents;
@@ -164,8 +164,8 @@ void aisim_rank_submit(aisim_rank *rank, uint32_t slot);
 /** E-T5: takes the request out of whatever it is in and frees its blocks. The caller ends it. */
 void aisim_rank_cancel(aisim_rank *rank, uint32_t slot);
 
-/** The same for a request that lives on elsewhere: a pass in flight delivers nothing of it, its work
- *  counts. O(plan) */
+/** The same for a request that lives on elsewhere: a pass in flight delivers nothing of it, its
+ * work counts. O(plan) */
 void aisim_rank_withdraw(aisim_rank *rank, uint32_t slot);
 
 /** Every pass in flight is broken off: nothing of it is delivered (a worker stops). */

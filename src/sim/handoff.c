@@ -1,4 +1,5 @@
-/* handoff.c - hand-off in a whole simulation: destination first (spec/engine.md §15, routing.md §5).
+/* handoff.c - hand-off in a whole simulation: destination first (spec/engine.md §15, routing.md
+ * §5).
  *
  *   arrival -> prefill router -> decode router -> reservation at the decode rank -> prefill rank
  *           -> transfer -> activation at the decode rank, source released
@@ -133,8 +134,8 @@ static void leave(aisim_sim *sim, uint32_t slot, uint32_t rank, bool lost)
 
 static void open(aisim_sim *sim, uint32_t slot)
 {
-    static const sim_handoff none = {.prefill_rank = AISIM_NONE, .decode_rank = AISIM_NONE,
-                                     .shadow = AISIM_NONE};
+    static const sim_handoff none = {
+        .prefill_rank = AISIM_NONE, .decode_rank = AISIM_NONE, .shadow = AISIM_NONE};
     while (sim->handoffs.of.len <= slot) {
         aisim_array_push(&sim->handoffs.of, none);
     }
@@ -143,7 +144,8 @@ static void open(aisim_sim *sim, uint32_t slot)
     sim_request(sim, slot)->position = sim->handoffs.prefill_pool;
 }
 
-/* ---- the choice between local and remote ------------------------------------------------------ */
+/* ---- the choice between local and remote ------------------------------------------------------
+ */
 
 static bool roomy(const aisim_sim *sim, const aisim_targets *targets)
 {
@@ -214,7 +216,8 @@ bool sim_handoff_arrive(aisim_sim *sim, uint32_t slot)
     return true;
 }
 
-/* ---- routing and reservation ------------------------------------------------------------------ */
+/* ---- routing and reservation ------------------------------------------------------------------
+ */
 
 static void reserve(aisim_sim *sim, uint32_t slot)
 {
@@ -257,7 +260,8 @@ static void begin_prefill(aisim_sim *sim, uint32_t slot)
     sim_wake(sim, worker_of(sim, h->prefill_rank));
 }
 
-/* ---- transfer --------------------------------------------------------------------------------- */
+/* ---- transfer ---------------------------------------------------------------------------------
+ */
 
 static void tell(aisim_sim *sim, uint32_t slot, aisim_event_type type, int64_t end_ns)
 {
@@ -301,9 +305,8 @@ static void begin_transfer(aisim_sim *sim, uint32_t slot)
         sim_end(sim, slot, AISIM_END_CONTEXT, AISIM_WHERE_ENGINE);
         return;
     }
-    uint64_t tokens = link->timing == AISIM_HANDOFF_FULL_PROMPT
-                          ? aisim_known(shadow)
-                          : aisim_rank_missing(to, h->shadow);
+    uint64_t tokens = link->timing == AISIM_HANDOFF_FULL_PROMPT ? aisim_known(shadow)
+                                                                : aisim_rank_missing(to, h->shadow);
     h->stage = HANDOFF_TRANSFER;
     h->serial = ++sim->handoffs.serial;
     h->held_ns = sim->now_ns;
@@ -366,7 +369,8 @@ void sim_handoff_settle(aisim_sim *sim)
     all->left.len = 0;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------- */
+/* ---- ends -------------------------------------------------------------------------------------
+ */
 
 /* Gives back what the shadow holds. */
 static void drop_shadow(aisim_sim *sim, sim_handoff *h)

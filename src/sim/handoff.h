@@ -1,4 +1,5 @@
-/* handoff.h - inside src/sim: requests on their way through a prefill and a decode rank (handoff.c).
+/* handoff.h - inside src/sim: requests on their way through a prefill and a decode rank
+ * (handoff.c).
  *
  * A request is one record. It is at the prefill rank until the transfer has ended and at the decode
  * rank afterwards; until then a shadow (aisim_requests_shadow) stands at the decode rank and holds
@@ -66,8 +67,8 @@ bool sim_handoff_moves(const aisim_sim *sim, uint32_t slot, uint32_t serial);
 void sim_handoff_settle(aisim_sim *sim);
 /** The request is over: what it holds besides its own rank goes back. */
 void sim_handoff_over(aisim_sim *sim, uint32_t slot);
-/** A worker stops: adds those whose hand-off has an end there, besides those that run or wait there,
- *  to the list and gives their blocks back on both sides; by id. */
+/** A worker stops: adds those whose hand-off has an end there, besides those that run or wait
+ * there, to the list and gives their blocks back on both sides; by id. */
 void sim_handoff_lose(aisim_sim *sim, uint32_t worker, sim_slots *lost);
 /** A request lost by a worker starts again, off the books of its other end too.
  *  @return the pool whose router places it first */

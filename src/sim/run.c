@@ -158,12 +158,12 @@ static aisim_status livelock(const aisim_sim *sim, aisim_error *err)
         const aisim_rank *rank = sim->ranks.data[i];
         if (rank->pending.len > 0) {
             const aisim_request *r = sim_request(sim, rank->pending.data[0]);
-            return aisim_fail(err, AISIM_ELIVELOCK,
-                              "no event can change the state at t=%.3f ms; request %u waits for %" PRIu64
-                              " blocks of decode rank %u, %" PRIu64 " can ever be free",
-                              t_ms, sim_request(sim, r->cookie)->id,
-                              aisim_blocks_of(&rank->pool, aisim_known(r)), i + 1,
-                              rank->pool.blocks - aisim_block_pool_active(&rank->pool));
+            return aisim_fail(
+                err, AISIM_ELIVELOCK,
+                "no event can change the state at t=%.3f ms; request %u waits for %" PRIu64
+                " blocks of decode rank %u, %" PRIu64 " can ever be free",
+                t_ms, sim_request(sim, r->cookie)->id, aisim_blocks_of(&rank->pool, aisim_known(r)),
+                i + 1, rank->pool.blocks - aisim_block_pool_active(&rank->pool));
         }
     }
     for (uint32_t i = 0; i < sim->pools.len; i++) {

@@ -77,8 +77,8 @@ aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Its prompt is computed, it ends or it moves: the tokens are no load any more (spec/routing.md §1).
- * The decode side of a hand-off never counted them. */
+/* Its prompt is computed, it ends or it moves: the tokens are no load any more (spec/routing.md
+ * §1). The decode side of a hand-off never counted them. */
 static void uncount_prefill(aisim_sim *sim, uint32_t slot, uint32_t rank)
 {
     bool counted =

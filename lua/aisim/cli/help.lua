@@ -74,7 +74,8 @@ Prompts computed by one pool and answered by another:
 A request sent to either pool is routed in both at its arrival, prefill first. The decode worker
 reserves blocks for the prompt, then the prefill worker computes it with the first token, then the KV
 cache is transferred, then the decode worker goes on and the prefill worker lets go. A request that
-wants at most one token stays with the prefill pool. Each pool has its router: sim:router { pool = }.
+wants at most one token stays with the prefill pool. The state of a hybrid model travels with the KV
+cache. Each pool has its router: sim:router { pool = }.
 
 Keys of sim:handoff, and of kv_transfer in an engine (YAML: engine.kv_transfer, mode: disaggregated):
 
