@@ -107,7 +107,8 @@ describe("a hand-off", function()
   end)
 
   it("E-S2 brings the state of a hybrid model, which takes its blocks at the decode worker", function()
-    local kv = { block_size = 4, bytes_per_token = 1e6, prefix_match_unit = 4, state_cache = { bytes_per_request = 6e6 },
+    local kv = { block_size = 4, bytes_per_token = 1e6, prefix_match_unit = 4,
+      state_cache = { bytes_per_request = 6e6 },
       capacity = { type = "fixed", blocks = 30 } }
     local sim, prefill, decode = pair(with { timing_mode = "destination_missing" },
       { prefill_engine = support.engine { kv_cache = kv }, decode_engine = support.engine { kv_cache = kv } })
