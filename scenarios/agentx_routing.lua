@@ -3,11 +3,11 @@
 -- Question  Sixty-four agents on eight workers reuse far less than eight agents on one. How much of that is
 --           lost because turns land on workers that do not hold the history, how much because the history
 --           was thrown out, and how much because the state behind it was never stored (legacy)?
--- Finding   Round robin: legacy stops leave next to nothing, fixed stops about a quarter; with endless
---           capacity two thirds, so most of the loss is capacity that eight copies of a history take.
+-- Finding   Round robin: legacy stops leave next to nothing, fixed stops about a third; with endless
+--           capacity about 70 %, so most of the loss is capacity that eight copies of a history take.
 --           Keeping a session on its worker brings almost all of it back at the same capacity.
 -- Run time  one to two seconds per run. `plays` = recorded agent plays; empty: plays made up.
---           Change one thing at a time:  --set router=session  --set kv=3000GiB  --set align_split=legacy
+--           All of it:  aisim sweep scenarios/agentx_routing.lua
 local aisim = require "aisim"
 
 local S = aisim.scenario {
@@ -17,7 +17,8 @@ local S = aisim.scenario {
   expect_runtime_s = 2,
   seed = 42, -- that of the official recipes
   params = {
-    router = { "round_robin", "routing policy", choices = { "round_robin", "session", "prefix", "least_requests" } },
+    router = { "round_robin", "routing policy",
+      choices = { "round_robin", "session", "sibling_group", "prefix", "least_requests" } },
     kv = { "64GiB", "KV and state per worker" },
     align_split = { "fixed", "where a chunk must stop", choices = { "fixed", "legacy" } },
     match_unit = { 64, "tokens of prefix_match_unit; 0: unset, mode latest", min = 0, integer = true },
@@ -30,47 +31,14 @@ local S = aisim.scenario {
 }
 
 S.sweep = {
-  grid = { router = { "round_robin", "session", "prefix" }, kv = { "64GiB", "3000GiB" } },
+  grid = { kv = { "64GiB", "3000GiB" } },
+  zip = {
+    { "router", "align_split" },
+    { "round_robin", "legacy" }, { "round_robin", "fixed" }, { "session", "fixed" }, { "sibling_group", "fixed" },
+    { "prefix", "fixed" },
+  },
   columns = { "first_admission_prefix_cache_reused_ratio", "ideal_reuse_ratio", "completed_requests" },
 }
-
-local function least_loaded(targets)
-  local best, load = 1, targets.active_requests
-  for i = 2, targets.n do
-    if load[i] < load[best] then best = i end
-  end
-  return best
-end
-
---- The worker of the session's first turn; a new session goes where fewest requests are.
-local function session_router()
-  local home = {}
-  return {
-    name = "session", columns = { "active_requests" },
-    pick = function(req, targets)
-      local at = home[req.session]
-      if not at then
-        at = least_loaded(targets)
-        home[req.session] = at
-      end
-      return at
-    end,
-  }
-end
-
---- The longest resident prefix; below half the prompt the least loaded.
-local function prefix_router(block_size)
-  return {
-    name = "prefix", columns = { "overlap_blocks", "active_requests" },
-    pick = function(req, targets)
-      local hit, load, best = targets.overlap_blocks, targets.active_requests, 1
-      for i = 2, targets.n do
-        if hit[i] > hit[best] or hit[i] == hit[best] and load[i] < load[best] then best = i end
-      end
-      return 2 * hit[best] * block_size < req.prompt_tokens and least_loaded(targets) or best
-    end,
-  }
-end
 
 function S.setup(sim, p)
   local aligned = p.match_unit > 0
@@ -87,13 +55,7 @@ function S.setup(sim, p)
       },
     },
   }
-  if p.router == "session" then
-    sim:router(session_router())
-  elseif p.router == "prefix" then
-    sim:router(prefix_router(64))
-  else
-    sim:router { policy = p.router }
-  end
+  sim:router { policy = p.router }
   local align = p.align_inputs ~= "false" and p.align_inputs or false
   sim:workload(aisim.agentx {
     plays = p.plays ~= "" and aisim.plays { path = p.plays, align_inputs = align }

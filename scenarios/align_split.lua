@@ -7,6 +7,7 @@
 --           falls from about 94 % to a few percent, and every turn computes its history again. With
 --           prompts that end inside a block (align_inputs=false) both rules agree.
 -- Run time  about a second. `plays` = recorded agent plays; empty: plays made up.
+--           All of it:  aisim sweep scenarios/align_split.lua   (match_unit 0: unset, the latest state only)
 local aisim = require "aisim"
 
 local S = aisim.scenario {
@@ -24,6 +25,12 @@ local S = aisim.scenario {
     duration_s = { 3600, "measured time", min = 1, unit = "s" },
     kv = { "64GiB", "KV and state of the worker" },
   },
+}
+
+S.sweep = {
+  grid = { align_inputs = { "floor", "false" } },
+  zip = { { "align_split", "match_unit" }, { "legacy", 64 }, { "fixed", 64 }, { "fixed", 0 } },
+  columns = { "first_admission_prefix_cache_reused_ratio", "ideal_reuse_ratio", "completed_requests" },
 }
 
 function S.setup(sim, p)

@@ -41,6 +41,7 @@ typedef enum {
     AISIM_CHECKPOINTS_CHUNK_END
 } aisim_checkpoints;                                                               /* R11 */
 typedef enum { AISIM_SAME_PASS_IGNORE, AISIM_SAME_PASS_WAIT } aisim_same_pass_hit; /* R12 */
+typedef enum { AISIM_EVICTION_LRU, AISIM_EVICTION_SCORED } aisim_eviction_rule;
 typedef enum {
     AISIM_SPECULATION_NONE,
     AISIM_SPECULATION_NATIVE,
@@ -92,11 +93,12 @@ typedef struct aisim_kv_config {
     uint32_t prefix_match_unit; /**< u in tokens, 0 = unset; divides b; aligned state cache only */
     double bytes_per_token;     /**< of one rank; from the model unless given; 0 = unknown */
     aisim_unkeyed_release unkeyed_release; /**< R8, front */
-    aisim_state_mode state_mode;           /**< none */
-    uint32_t state_blocks;         /**< k, blocks of one recurrent state; 0 without state cache */
-    double state_bytes;            /**< per request, 0 without state cache */
-    aisim_align_split align_split; /**< R10, fixed */
-    aisim_checkpoints checkpoints; /**< R11, prompt_boundary */
+    aisim_eviction_rule eviction; /**< lru; scored: by the scheduler point evict (aisim/points.h) */
+    aisim_state_mode state_mode;  /**< none */
+    uint32_t state_blocks;        /**< k, blocks of one recurrent state; 0 without state cache */
+    double state_bytes;           /**< per request, 0 without state cache */
+    aisim_align_split align_split;     /**< R10, fixed */
+    aisim_checkpoints checkpoints;     /**< R11, prompt_boundary */
     aisim_same_pass_hit same_pass_hit; /**< R12, ignore */
 } aisim_kv_config;
 
@@ -137,6 +139,7 @@ typedef struct aisim_rank_config {
     aisim_speculation_config speculation;
     aisim_host_config host;
     uint32_t group_ranks; /**< ranks of its worker (attention_data), 1 */
+    int64_t startup_ns;   /**< a worker added at run time is ready so much later, 0 */
 } aisim_rank_config;
 
 /** Fills the defaults named above; blocks stays 0 (must be set). */

@@ -16,6 +16,7 @@
 #include "aisim/config.h"
 #include "aisim/content.h"
 #include "aisim/events.h"
+#include "aisim/points.h"
 #include "aisim/request.h"
 #include "aisim/status.h"
 
@@ -59,13 +60,14 @@ typedef struct aisim_pool_config {
     uint32_t workers; /**< >= 1 */
     aisim_rank_config rank;
     struct aisim_timing *timing; /**< owned by the pool on success; shared by its ranks */
+    const aisim_points *points;  /**< scheduler points, copied; NULL = none */
 } aisim_pool_config;
 
 /** Adds a pool; its workers and ranks get the next numbers. At most one pool of role prefill and
  * one of role decode; a run needs both or neither.
  *  @param out  index of the pool, from 0
  *  @return AISIM_OK, or what aisim_rank_config_check says; AISIM_EEXIST for a second pool of that
- * name. */
+ *  name; AISIM_EINVAL for points that contradict the configuration. */
 aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config, uint32_t *out,
                                 aisim_error *err);
 uint32_t aisim_sim_pools(const aisim_sim *sim);
@@ -96,6 +98,29 @@ typedef struct aisim_rank_view {
     uint64_t active_requests, active_prefill_tokens, active_blocks;
 } aisim_rank_view;
 void aisim_sim_rank(const aisim_sim *sim, uint32_t rank, aisim_rank_view *out);
+
+/** What a pool consists of. Numbers of workers and ranks are global, ascending; workers that were
+ *  removed keep theirs. */
+typedef struct aisim_pool_view {
+    uint32_t n_workers, n_ranks;
+    const uint32_t *workers, *ranks; /**< valid until workers are added */
+    uint32_t ready, starting, draining;
+    uint32_t queued;    /**< requests that wait at its router */
+    int64_t startup_ns; /**< of its configuration */
+} aisim_pool_view;
+void aisim_sim_pool(const aisim_sim *sim, uint32_t pool, aisim_pool_view *out); /**< O(workers) */
+
+/** Adds n workers; acts after the current event. Each is starting, and ready startup_ns later; they
+ *  get the next numbers. */
+void aisim_sim_pool_grow(aisim_sim *sim, uint32_t pool, uint32_t n, int64_t startup_ns);
+/** Removes n workers, or as many as are starting or ready; acts after the current event. Those that
+ *  start go first, then ready ones, the newest first. A removed worker is stopped; with drain it
+ *  finishes what it has before (draining, drained, stopped), else its requests go back to the
+ *  router. */
+void aisim_sim_pool_shrink(aisim_sim *sim, uint32_t pool, uint32_t n, bool drain);
+/** Tells of a worker that was added, before its first change of state. One listener. */
+typedef void (*aisim_grown_fn)(void *context, aisim_sim *sim, uint32_t pool, uint32_t worker);
+void aisim_sim_on_grown(aisim_sim *sim, aisim_grown_fn fn, void *context);
 
 typedef enum { AISIM_WORKER_DRAIN, AISIM_WORKER_STOP, AISIM_WORKER_RESUME } aisim_worker_command;
 /** Asks for a change of a worker's state; acts after the current event (spec/lua-api.md §6). */
@@ -137,6 +162,14 @@ typedef struct aisim_router {
     /** Place in the queue of the router: smaller first, ties first come. `joins`: compute and
      *  remember it, else tell it again. NULL = first come, first served. */
     double (*queue_key)(void *context, const aisim_request *request, bool joins);
+    /** Cost of each target, smaller = better; NaN = the policy would not take it. Books nothing.
+     *  NULL = the policy has no cost. @return false: err is filled */
+    bool (*cost)(void *context, aisim_sim *sim, const aisim_request *request,
+                 const aisim_targets *targets, double *costs, aisim_error *err);
+    /** Rank to which the affinity of the request is bound, AISIM_NONE = not. NULL = no affinity. */
+    uint32_t (*bound)(void *context, const aisim_request *request);
+    int64_t delay_ns; /**< an arrival is decided about so much later, with the figures of then */
+    bool regret;      /**< measure chosen and best residency of each decision, O(targets) */
 } aisim_router;
 
 /** Where a request comes from, for affinity. AISIM_NO_SESSION = none. */
@@ -149,8 +182,8 @@ typedef struct aisim_lineage {
 /** Asks the client of the request; without one its session is a root of its own. */
 void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out);
 
-/** First global rank of a pool, and how many it has. */
-void aisim_sim_pool_ranks(const aisim_sim *sim, uint32_t pool, uint32_t *first, uint32_t *n);
+/** Requests that have arrived and wait for their router to place them, over all pools. */
+uint64_t aisim_sim_router_queue(const aisim_sim *sim);
 
 /** Sets the policy of a pool; default is round_robin over targets. */
 void aisim_sim_router(aisim_sim *sim, uint32_t pool, const aisim_router *router);
@@ -164,9 +197,10 @@ uint64_t aisim_sim_overlap_blocks(const aisim_sim *sim, const aisim_request *req
 void aisim_sim_track_load(aisim_sim *sim);
 
 /** Admission (spec/lua-api.md §7): called once per arrival before routing.
+ *  @param delay_ns  0; may be set to hold the request back for so long, >= 0
  *  @return true = go on; false = rejected at the admission. */
 typedef bool (*aisim_admission_fn)(void *context, aisim_sim *sim, const aisim_request *request,
-                                   aisim_error *err);
+                                   int64_t *delay_ns, aisim_error *err);
 void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context);
 
 /* ---- hand-off from prefill to decode workers (spec/engine.md §15, routing.md §5) ---------------

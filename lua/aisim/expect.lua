@@ -1,4 +1,5 @@
 --- Expectations: "ttft_ms.p99 < 500", parsed (never run as code) and judged against run.metrics.
+-- { "kv_usage.peak < 0.98", stop = true } also ends the run as soon as it is seen to be violated.
 -- Form: METRIC OPERATOR NUMBER with one of < <= > >= == ~=. An undefined metric (no request had it)
 -- fails its expectation: nothing was shown.
 local near = require "aisim.near"
@@ -19,6 +20,7 @@ local OPERATORS <const> = {
 ---@field name string    key of run.metrics
 ---@field op string
 ---@field value number
+---@field stop boolean?  end the run at the first violation
 
 --- Parses one expectation.
 ---@param text string
@@ -42,6 +44,12 @@ function M.parse(text)
   return { text = text, name = name, op = op, value = value }
 end
 
+--- Does a value meet an expectation?
+---@param expectation aisim.Expectation
+---@param x number
+---@return boolean
+function M.meets(expectation, x) return OPERATORS[expectation.op](x, expectation.value) end
+
 --- Parses a list; the first problem raises at the given level.
 ---@param list any       S.expect
 ---@param level integer
@@ -57,12 +65,54 @@ function M.list(list, level)
       error(("expect: unknown key '%s' (it is a list of texts)"):format(tostring(key)), level + 1)
     end
   end
-  for i, text in ipairs(list) do
+  for i, item in ipairs(list) do
+    local text, stop = item, nil
+    if type(item) == "table" then
+      for key in pairs(item) do
+        if key ~= 1 and key ~= "stop" then
+          error(("expect[%d]: unknown key '%s'%s"):format(i, tostring(key), near.hint(tostring(key), { "stop" })),
+            level + 1)
+        end
+      end
+      text, stop = item[1], item.stop
+      if stop ~= nil and type(stop) ~= "boolean" then
+        error(("expect[%d].stop: true or false expected, got %s"):format(i, type(stop)), level + 1)
+      end
+    end
     local expectation, problem = M.parse(text)
     if not expectation then error(("expect[%d]: %s"):format(i, problem), level + 1) end
+    expectation.stop = stop or nil
     out[i] = expectation
   end
   return out
+end
+
+local CHECK_MS <const> = 1000
+local SHARE <const> = 0.01
+
+--- Ends a run early: expectations with stop are judged once a simulated second, later after each per
+-- cent of the time so far, so that the cost stays bounded. An undefined metric is no violation yet.
+---@param sim aisim.Sim   before its run
+---@param list aisim.Expectation[]
+function M.watch(sim, list)
+  local stops = {}
+  for _, expectation in ipairs(list) do
+    if expectation.stop then stops[#stops + 1] = expectation end
+  end
+  if #stops == 0 then return end
+  local due = 0
+  sim:on("run.tick", function(t)
+    if t < due then return end
+    due = t * (1 + SHARE)
+    local metrics = sim:peek_()
+    for _, expectation in ipairs(stops) do
+      local name = expectation.name
+      local got = metrics[name] or metrics[name .. ".total"] or metrics[name .. ".ratio"]
+      if type(got) == "number" and not M.meets(expectation, got) then
+        return sim:stop("expect: " .. expectation.text)
+      end
+    end
+  end, { every_ms = CHECK_MS })
 end
 
 ---@class aisim.Verdict
@@ -87,7 +137,7 @@ function M.judge(list, metrics, known)
         near.hint(expectation.name, metrics))
     end
     if type(got) == "boolean" then got = got and 1 or 0 end
-    local ok = type(got) == "number" and OPERATORS[expectation.op](got, expectation.value)
+    local ok = type(got) == "number" and M.meets(expectation, got)
     verdicts[i] = { text = expectation.text, ok = ok, got = type(got) == "number" and got or nil, unknown = unknown }
     all = all and ok
   end

@@ -16,6 +16,8 @@ local PARTS <const> = {
   dist = { "aisim.dist", "" },
   arrivals = { "aisim.arrivals", "" },
   timing = { "aisim.timing", "" },
+  admission = { "aisim.admission", "" },
+  scaler = { "aisim.scaler", "" },
   open = { "aisim.workload", "open" },
   closed = { "aisim.workload", "closed" },
   agentx = { "aisim.agentx", "agentx" },
@@ -26,11 +28,17 @@ local PARTS <const> = {
   model = { "aisim.catalogue", "model" },
   hardware = { "aisim.catalogue", "hardware" },
   yaml = { "aisim.core", "yaml" },
+  json = { "aisim.json", "" },
+  csv = { "aisim.csv", "" },
+  table = { "aisim.figures", "table" },
+  plot = { "aisim.plot", "" },
+  sweep = { "aisim.sweep", "sweep" },
+  search = { "aisim.search", "search" },
+  compare = { "aisim.compare", "compare" },
 }
 
 -- Named in the contract, not there yet: said by name.
-local LATER <const> = { agent = true, json = true, csv = true, admission = true,
-  scaler = true, router = true, table = true, plot = true, sweep = true, search = true, compare = true,
+local LATER <const> = { agent = true, router = true,
   kv_cost = true, softmax_pick = true, hash = true }
 
 local GC <const> = { incremental = true, generational = true }
@@ -50,13 +58,26 @@ end
 function M.fail(message) return core.fail(tostring(message)) end
 
 return setmetatable(M, {
+  --- Every public name in alphabetical order, with its value; what does not exist yet is not among them.
+  __pairs = function(self)
+    local names = {}
+    for name in pairs(PARTS) do names[#names + 1] = name end
+    for name in next, self do
+      if not PARTS[name] then names[#names + 1] = name end
+    end
+    table.sort(names)
+    local i = 0
+    return function()
+      i = i + 1
+      if names[i] then return names[i], self[names[i]] end
+    end
+  end,
   __index = function(self, name)
     local part = PARTS[name]
     if LATER[name] then return core.fail(("aisim.%s: known, not modelled"):format(name)) end
     if not part then
       local near = require "aisim.near"
       local known = {}
-      for key in pairs(PARTS) do known[key] = true end
       for key in pairs(self) do known[key] = true end
       return core.fail(("aisim: unknown field '%s'%s"):format(tostring(name), near.hint(tostring(name), known)))
     end

@@ -1,6 +1,7 @@
 ---@meta aisim
 -- Types of the scenario API for editors (LuaLS). Nothing here runs. A test compares the names with what
--- is registered, so this file cannot drift. Times are ms of virtual time, numbers count from 1.
+-- is registered, so this file cannot drift; results and experiments are in meta_results.lua. Times are ms
+-- of virtual time, numbers count from 1.
 -- luacheck: ignore (declarations without bodies: every argument is unused, lines are types)
 error("aisim.meta is read by editors, not by programs")
 
@@ -114,7 +115,7 @@ local Sim = {}
 
 ---@return number t_ms
 function Sim:now() end
----@param options { name?: string, role?: "aggregated"|"prefill"|"decode", workers?: integer, engine: table }
+---@param options aisim.PoolOptions
 ---@return aisim.Pool
 function Sim:pool(options) end
 ---@param workload aisim.Workload
@@ -126,8 +127,11 @@ function Sim:sessions(options) end
 function Sim:submit(options) end
 ---@param options fun(req: aisim.Request, targets: aisim.Targets, now: number): integer?, number[]?|aisim.RouterOptions
 function Sim:router(options) end
----@param fn fun(req: aisim.Request, targets: aisim.Targets, now: number): boolean, string?
-function Sim:admission(fn) end
+---@param options aisim.AutoscaleOptions
+---@return aisim.Timer
+function Sim:autoscale(options) end
+---@param policy aisim.Admit|aisim.AdmissionPolicy
+function Sim:admission(policy) end
 ---@param name aisim.HookName
 ---@param fn function
 ---@param options? aisim.HookOptions
@@ -172,7 +176,9 @@ function Sim:derive(options) end
 function Sim:slo(options) end
 ---@param options { percentile_rule?: "linear"|"nearest"|"sketch", duration?: "measurement"|"observation"|"window", from_ms?: aisim.Ms, to_ms?: aisim.Ms, strict_slo?: boolean, percentiles?: number[] }
 function Sim:measure(options) end
----@param options? { until_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean }
+--- requests: true keeps all (100,000 otherwise), false none, a path streams them into files, some 50 bytes each
+--- in memory.
+---@param options? { until_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean|string|{ path: string, preparation?: string }, series_ms?: aisim.Ms, timeline?: string|{ path: string, from_ms?: aisim.Ms, until_ms?: aisim.Ms, every_pass?: integer, max_events?: integer } }
 ---@return aisim.Run
 function Sim:run(options) end
 ---@param reason? string
@@ -201,7 +207,13 @@ function Sim:autoscale(options) end
 ---@field kv_cached integer
 ---@field kv_total integer
 ---@field host_used integer
----@field worker fun(self: aisim.Pool, i: integer): aisim.Worker   i: inside the pool
+---@field worker fun(self: aisim.Pool, i: integer): aisim.Worker   i: inside the pool; removed workers keep theirs
+---@field add fun(self: aisim.Pool, n: integer, startup_ms?: aisim.Ms)   after the current event: starting, then ready
+---@field remove fun(self: aisim.Pool, n: integer, drain?: boolean)   after the current event; those that start first, then the newest
+---@field ready integer       workers
+---@field starting integer
+---@field draining integer
+---@field queued integer      requests at its router
 ---@field add fun(self: aisim.Pool, n?: number)   Known, not modelled.
 ---@field remove fun(self: aisim.Pool, n?: number)   Known, not modelled.
 
@@ -344,66 +356,6 @@ function Sim:autoscale(options) end
 
 ---@class aisim.Timer
 ---@field remove fun(self: aisim.Timer)
-
--- Routing ------------------------------------------------------------------------------------------
-
----@alias aisim.Column "worker"|"rank"|"active_requests"|"active_prefill_tokens"|"active_blocks"|"waiting"|"running"|"kv_used"|"kv_total"|"overlap_blocks"|"host_overlap_blocks"|"disk_overlap_blocks"|"usable_overlap_blocks"|"bound"|"telemetry_age_ms"
-
----@class aisim.RouterOptions
----@field pool? string|aisim.Pool
----@field policy? "round_robin"|"random"|"least_requests"|"least_tokens"|"least_kv"|"shortest_queue"|"p2c"|"weighted_random"|"hash"|"hash_bounded"|"prefix"|"kv"|"kv_v1"|"session"|"sibling_group"|"lua"   a built-in, instead of pick; the options below marked C are its own (aisim help router)
----@field inner? string             C: policy of keys that are not bound (session, sibling_group)
----@field ties? "lowest"|"random"   C
----@field weights? number[]         C: one per worker
----@field key? "session"|"root"|"user"|"prefix"   C
----@field prefix_blocks? integer    C
----@field load_factor? number       C
----@field threshold? number         C
----@field balance_abs? number       C
----@field balance_rel? number       C
----@field overlap_score_credit? number    C
----@field host_credit? number             C
----@field disk_credit? number             C
----@field shared_credit? number           C
----@field prefill_load_scale? number      C
----@field active_request_weight? number   C
----@field overlap_decay? number           C
----@field temperature? number             C
----@field overlap_weight? number          C
----@field track_prefill? boolean          C
----@field track_output_blocks? boolean    C
----@field cache_view? "events"|"approximate"|"oracle"   C
----@field event_delay_ms? aisim.Ms        C
----@field ttl_ms? aisim.Ms                C
----@field overload? { active_prefill_tokens?: integer, active_blocks_ratio?: number }   C
----@field queue? { order?: "fcfs"|"lcfs"|"wspt", threshold?: number, max_batched_tokens?: integer }   C
----@field affinity? { mode?: "session"|"sibling_group", binding?: "hard"|"soft", soft_factor?: number, ttl_seconds?: number, inner?: string }   C
----@field name? string              for messages and the stream of weights
----@field columns? aisim.Column[]   kept up to date; without the list every column is filled when read
----@field telemetry_period_ms? aisim.Ms
----@field wrap? aisim.RouterOptions   a built-in and its options that pick may ask: its fourth argument answers an index or nil
----@field pick? fun(req: aisim.Request, targets: aisim.Targets, now: number, inner?: fun(): integer?): integer?, number[]?
----@field on_done? fun(req: aisim.Request, target: { worker: integer, rank: integer, id: integer }, status: "completed"|"cancelled"|"rejected", now: number)
-
---- Candidates in (worker, rank) order: columns targets.waiting[i], views targets[i].waiting.
----@class aisim.Targets
----@field n integer
----@field worker integer[]
----@field rank integer[]                   inside its worker
----@field active_requests integer[]        routed there and not ended
----@field active_prefill_tokens integer[]
----@field active_blocks integer[]
----@field waiting integer[]
----@field running integer[]
----@field kv_used integer[]
----@field kv_total integer[]
----@field overlap_blocks integer[]         computed when declared or read
----@field host_overlap_blocks integer[]
----@field disk_overlap_blocks integer[]
----@field usable_overlap_blocks integer[]
----@field bound boolean[]
----@field telemetry_age_ms number[]
----@field [integer] table<aisim.Column, any>
 
 -- Traffic ------------------------------------------------------------------------------------------
 
@@ -556,61 +508,3 @@ function TimingModel:describe() end
 ---@field add fun(self: aisim.Metric, x: number, label?: string)   Counter: adds x. Hist: one more value.
 ---@field set fun(self: aisim.Metric, x: number, label?: string)   Gauge: holds x from now on.
 ---@field p fun(self: aisim.Metric, q: number): number   q: 0 to 100
-
----@class aisim.Distribution
----@field n integer
----@field count integer
----@field mean number
----@field min number
----@field max number
----@field median number
----@field std number
----@field p50 number
----@field p75 number
----@field p90 number
----@field p95 number
----@field p99 number
----@field by table<string, aisim.Distribution>
-local Distribution = {}
----@param q number
----@return number?
-function Distribution:p(q) end
-
----@class aisim.Run
----@field metrics table<string, number>   flat: "ttft_ms.p99", "total_output_tokens"; undefined ones absent
----@field status "completed"|"stopped"|"interrupted"
----@field reason string?
----@field requests fun(): fun(): table?   for r in run.requests() do … end; #run.requests, run.requests[i]
----@field series table<string, { t: number[], v: number[] }>
----@field params table
----@field manifest table
----@field agentx table                    accounting of the replay
----@field stats { events: integer, passes: integer, requests_created: integer, requests_live: integer }
----@field custom { name: string, value: number, unit: string }[]
----@field pools string[]
----@field timing string
----@field notes string[]
----@field sim aisim.Sim
----@field ttft_ms aisim.Distribution
----@field ttst_ms aisim.Distribution
----@field itl_ms aisim.Distribution
----@field e2e_ms aisim.Distribution
----@field queue_ms aisim.Distribution
----@field [string] aisim.Distribution
-local Run = {}
----@return string
-function Run:summary() end
---- Writes the report, or returns it as one line without a path.
----@param path? string
----@return string?
-function Run:json(path) end
----@param path string
-function Run:jsonl(path) end
----@param path? string
----@return string?
-function Run:csv(path) end
---- Known, not modelled.
-function Run:html(path) end
----@param name string
----@return boolean
-function Run:is_metric(name) end

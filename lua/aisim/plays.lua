@@ -2,6 +2,7 @@
 -- Both give an aisim.Plays, accepted wherever plays= is.
 local check = require "aisim.check"
 local core = require "aisim.core"
+local file_of = require "aisim.file"
 
 local M = {}
 
@@ -242,7 +243,7 @@ function Plays:save(path, options)
   if type(path) ~= "string" then check.fail("plays:save: path expected, got %s", type(path)) end
   options = check.options("plays:save", options or {}, SAVE)
   if options.hash_runs and options.format ~= "weka" then check.fail("plays:save.hash_runs: belongs to format weka") end
-  core.plays_save(self, path, options.hash_runs, options.format == "agentic_mooncake")
+  core.plays_save(self, file_of.target(path), options.hash_runs, options.format == "agentic_mooncake")
   return self
 end
 

@@ -235,7 +235,7 @@ local function backlog(screen, out)
   local trend, stable = screen.metrics.backlog_trend_ratio, screen.metrics.backlog_stable
   if not trend then return end
   local grows = ("backlog trend %+.1f %% of the arrivals"):format(100 * trend):gsub("%-0%.0", "+0.0")
-  if stable == false or stable == 0 then
+  if stable == false then
     local text = "UNSTABLE (%s): the figures depend on how long the run is"
     out[#out + 1] = items_line("verdict", { text:format(grows) })
   else

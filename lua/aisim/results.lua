@@ -2,6 +2,7 @@
 -- A view of the simulation's report; it holds the simulation alive. What is not asked for is not built.
 local check = require "aisim.check"
 local core = require "aisim.core"
+local file_of = require "aisim.file"
 local metrics = require "aisim.metrics"
 local near = require "aisim.near"
 
@@ -249,10 +250,23 @@ function lazy.agentx(self) return self.sim:agentx_report_(1) or {} end
 
 function lazy.params() return {} end
 
+--- Names of what the scenario measures itself, defined in this run or not.
+---@param run aisim.Run
+---@return table<string, boolean>
+function M.own_metrics(run)
+  local names = {}
+  for name in pairs(run.sim:results_("custom") or {}) do names[name] = true end
+  for _, derived in ipairs(metrics.derived(run.sim)) do names[derived.name] = true end
+  return names
+end
+
 --- Is there a metric of that name, defined in this run or not?
 function methods:is_metric(name)
-  return self.metrics[name] ~= nil or M.is_defined(name)
+  return self.metrics[name] ~= nil or M.is_defined(name) or M.own_metrics(self)[name] == true
 end
+
+--- Does the run stand still, and how sure is its mean TTFT? (verdict.lua)
+function methods:verdict() return require("aisim.verdict").of(self.sim, self.metrics) end
 
 --- The screen of `aisim run` as text.
 function methods:summary()
@@ -263,24 +277,25 @@ function methods:summary()
   }
 end
 
-local function write(path, text)
-  local temporary = path .. ".tmp"
-  local file = io.open(temporary, "wb")
-  local ok = file and file:write(text) and file:close() and os.rename(temporary, path)
-  if not ok then check.fail("cannot write %s", path) end
-end
-
 --- The report as JSON: to a file, or as text of one line without a path.
 function methods:json(path)
   local _ = self.metrics -- derived metrics belong to the report
   if path == nil then return self.sim:json_(0) end
-  write(path, self.sim:json_(2) .. "\n")
+  file_of.write(path, self.sim:json_(2) .. "\n")
 end
 
 --- One JSON object per measured request.
 function methods:jsonl(path)
   kept(self.requests)
-  self.sim:jsonl_(path, false)
+  self.sim:jsonl_(file_of.target(check.value("run:jsonl: path", path, { "text" })), false)
+end
+
+--- The time series as CSV, of a run with series_ms: to a file, or as text without a path.
+function methods:timeseries(path)
+  local text = self.sim:timeseries_()
+  if not text then check.fail("run:timeseries: nothing was sampled; sim:run { series_ms = 1000 } samples") end
+  if path == nil then return text end
+  file_of.write(path, text)
 end
 
 --- metric,value lines.
@@ -293,10 +308,15 @@ function methods:csv(path)
   end
   local text = table.concat(lines, "\n") .. "\n"
   if path == nil then return text end
-  write(path, text)
+  file_of.write(path, text)
 end
 
-function methods.html() check.fail("run:html: known, not modelled") end
+--- A page with tables and plots.
+function methods:html(path)
+  check.value("run:html: path", path, { "text" })
+  local value = require("aisim.json").decode(self:json(), "report")
+  return require("aisim.report").write(path, require("aisim.report.run").page(value))
+end
 
 function Run:__index(name)
   if methods[name] then return methods[name] end
@@ -341,6 +361,9 @@ function M.is_defined(name)
   local other, statistic = tostring(name):match("^(.+)%.([^.]+)$")
   return other ~= nil and (STATISTICS[statistic] or statistic == "peak") == true and defined[other] == true
 end
+
+--- Methods and fields of a run, beside the distributions of its report.
+M.methods, M.fields = methods, lazy
 
 --- Result of a run that has ended.
 function M.new(sim, state, reason)

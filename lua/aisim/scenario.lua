@@ -60,83 +60,10 @@ function FIELDS.expect(value, level, record)
   return value
 end
 
-local function param_of(record, name, what, level)
-  local param = record.by_name[name]
-  if not param then
-    error(("%s: unknown parameter '%s'%s"):format(what, tostring(name), near.hint(tostring(name), record.by_name)),
-      level + 1)
-  end
-  return param
-end
+function FIELDS.sweep(value, _, record) return require("aisim.experiment").check_sweep(record, value) end
 
-local function unknown_keys(value, known, what, level)
-  for key in pairs(value) do
-    if not known[key] then
-      error(("%s: unknown key '%s'%s"):format(what, tostring(key), near.hint(tostring(key), known)), level + 1)
-    end
-  end
-end
-
-local function checked(param, value, what, level)
-  local ok, problem = pcall(params.check, param, value)
-  if not ok then error(("%s: %s"):format(what, problem:gsub("^.-: ", "", 1)), level + 1) end
-end
-
-local SWEEP_KEYS <const> = { grid = true, zip = true, seeds = true, skip = true, columns = true, pareto = true }
-
-function FIELDS.sweep(value, level, record)
-  if type(value) ~= "table" then error("sweep: table expected, got " .. type(value), level + 1) end
-  unknown_keys(value, SWEEP_KEYS, "sweep", level + 1)
-  for name, list in pairs(value.grid or {}) do
-    local param = param_of(record, name, "sweep.grid", level + 1)
-    if type(list) ~= "table" or #list == 0 then
-      error(("sweep.grid.%s: list of values expected"):format(name), level + 1)
-    end
-    for _, item in ipairs(list) do checked(param, item, "sweep.grid", level + 1) end
-  end
-  if value.zip ~= nil then
-    local names = type(value.zip) == "table" and value.zip[1]
-    if type(names) ~= "table" or #names == 0 then
-      error("sweep.zip: the first row must be the parameter names", level + 1)
-    end
-    for row = 2, #value.zip do
-      if #value.zip[row] ~= #names then
-        error(("sweep.zip: row %d has %d values for %d parameters"):format(row, #value.zip[row], #names), level + 1)
-      end
-    end
-    for column, name in ipairs(names) do
-      local param = param_of(record, name, "sweep.zip", level + 1)
-      for row = 2, #value.zip do checked(param, value.zip[row][column], "sweep.zip", level + 1) end
-    end
-  end
-  local seeds = value.seeds
-  if seeds ~= nil and not (math.type(seeds) == "integer" and seeds >= 1) and type(seeds) ~= "table" then
-    error("sweep.seeds: a number of seeds ≥ 1 or a list of seeds expected", level + 1)
-  end
-  if value.skip ~= nil and type(value.skip) ~= "function" then
-    error("sweep.skip: function expected, got " .. type(value.skip), level + 1)
-  end
-  return value
-end
-
-local SEARCH_KEYS <const> = { param = true, from = true, to = true, goal = true, tolerance = true, scale = true }
-
-function FIELDS.search(value, level, record)
-  if type(value) ~= "table" then error("search: table expected, got " .. type(value), level + 1) end
-  unknown_keys(value, SEARCH_KEYS, "search", level + 1)
-  local param = param_of(record, value.param, "search.param", level + 1)
-  for _, bound in ipairs { "from", "to" } do
-    if type(value[bound]) ~= "number" then error(("search.%s: number expected"):format(bound), level + 1) end
-    checked(param, value[bound], "search." .. bound, level + 1)
-  end
-  local goal, problem = expect.parse(value.goal)
-  if not goal then error("search.goal: " .. problem, level + 1) end
-  if value.tolerance ~= nil and not (type(value.tolerance) == "number" and value.tolerance > 0) then
-    error("search.tolerance: number > 0 expected", level + 1)
-  end
-  if value.scale ~= nil and value.scale ~= "log" and value.scale ~= "linear" then
-    error("search.scale: 'log' or 'linear' expected", level + 1)
-  end
+function FIELDS.search(value, _, record)
+  require("aisim.experiment").check_search(record, value)
   return value
 end
 

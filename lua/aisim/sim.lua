@@ -4,7 +4,6 @@
 local check = require "aisim.check"
 local core = require "aisim.core"
 local hooks = require "aisim.hooks"
-local near = require "aisim.near"
 
 local M = core.methods["aisim.Sim"]
 
@@ -71,10 +70,13 @@ function M:submit(options)
   return self:submit_(M.check_request_("sim:submit", options))
 end
 
---- Decides about every arrival: fn(req, targets, now) -> true, or false and a reason.
-function M:admission(fn)
-  if type(fn) ~= "function" then check.fail("sim:admission: function expected, got %s", type(fn)) end
-  self:admission_(fn)
+--- Decides about every arrival: fn(req, targets, now) -> true, false and a reason, or ms to hold it back; or a
+-- built-in of aisim.admission.
+function M:admission(policy)
+  local class = getmetatable(policy)
+  if type(class) == "table" and class.__name == "aisim.Admission" then policy = policy:make(self) end
+  if type(policy) ~= "function" then check.fail("sim:admission: function expected, got %s", type(policy)) end
+  self:admission_(policy)
 end
 
 --- Adds traffic: aisim.open, aisim.closed, aisim.agentx.
@@ -92,6 +94,21 @@ local POOL <const> = {
   engine = { "any", required = true, expected = "table of engine options" },
 }
 
+-- Scheduler points: functions that decide instead of the engine (aisim/points.h says when).
+local points <const> = require("aisim.points").list
+for _, point in ipairs(points) do POOL[point.name] = { "function" } end
+
+local function points_of(options)
+  local set
+  for _, point in ipairs(points) do
+    if options[point.name] then
+      set = set or {}
+      set[point.name] = options[point.name]
+    end
+  end
+  return set
+end
+
 --- Adds a pool of workers.
 function M:pool(options)
   options = check.options("pool", options, POOL)
@@ -100,7 +117,7 @@ function M:pool(options)
   end
   local name = options.name or (options.role == "aggregated" and "main" or options.role)
   local engine, functions = require("aisim.timing").split(options.engine)
-  return self:pool_(name, options.role, options.workers, engine, functions)
+  return self:pool_(name, options.role, options.workers, engine, functions, points_of(options))
 end
 
 --- The link between the pools of role prefill and decode: the keys of kv_transfer, and decide, a function
@@ -115,98 +132,36 @@ function M:handoff(options)
 end
 
 -- Parts of the contract that the engine does not have yet: refused by name, never ignored.
-for _, name in ipairs { "cluster", "autoscale" } do
+for _, name in ipairs { "cluster" } do
   M[name] = function() check.fail("sim:%s: known, not modelled", name) end
 end
 
 local Pool = core.methods["aisim.Pool"]
-for _, name in ipairs { "add", "remove" } do
-  Pool[name] = function() check.fail("pool:%s: known, not modelled", name) end
+local COUNT <const> = { "integer", min = 0, max = 1000000 }
+local STARTUP <const> = { "ms", min = 0, finite = true }
+
+--- Adds n workers after the current event: starting, then ready after startup_ms (default: startup_seconds).
+function Pool:add(n, startup_ms)
+  n = check.value("pool:add: workers", n, COUNT)
+  if startup_ms ~= nil then startup_ms = check.value("pool:add: startup_ms", startup_ms, STARTUP) end
+  self:add_(n, startup_ms)
 end
 
-local ROUTER <const> = {
-  pool = { "any" },
-  policy = { "text" },
-  name = { "text" },
-  columns = { "table" },
-  telemetry_period_ms = { "ms", min = 0, default = 0 },
-  pick = { "function" },
-  on_done = { "function" },
-  wrap = { "table" }, -- a built-in that pick may ask
-}
-
--- Options of spec/routing.md and spec/lua-api.md §7 that the engine does not have yet: refused by name.
-local ROUTER_LATER <const> = {
-  "delay_ms", "filter", "score", "regret", "init", "on_dispatch", "on_first_token", "on_kv_stored", "on_kv_removed",
-  "on_worker_up", "on_worker_drain", "on_worker_down", "on_tick",
-}
-for _, name in ipairs(ROUTER_LATER) do
-  ROUTER[name] = { "any", read = function() check.fail("router: known, not modelled: '%s'", name) end }
+--- Removes n workers after the current event: those that start first, then the newest; drained before they stop
+-- unless drain is false.
+function Pool:remove(n, drain)
+  n = check.value("pool:remove: workers", n, COUNT)
+  local there = self.ready + self.starting
+  if n > there then check.fail("pool:remove: %d workers: pool '%s' has %d that could go", n, self.name, there) end
+  self:remove_(n, drain == nil or check.value("pool:remove: drain", drain, { "boolean" }))
 end
 
-local function refuse_policy(name)
-  local names = {}
-  for _, known in ipairs(core.router_names()) do names[known] = true end
-  if not names[name] then check.fail("router: unknown policy '%s'%s", tostring(name), near.hint(name, names)) end
-end
+--- Adjusts the number of workers of a pool every so often.
+function M:autoscale(options) return require("aisim.scaler").autoscale(self, options) end
 
--- A decode pool computes no prompts: unless told otherwise its kv router looks at load only (spec/routing.md §4).
-local function of_decode_pool(options, shared)
-  local kv = options.policy == "kv" or options.inner == "kv"
-    or type(options.affinity) == "table" and options.affinity.inner == "kv"
-  if kv and (shared or options.track_prefill == nil) then options.track_prefill = false end
-  if kv and (shared or options.overlap_score_credit == nil) then options.overlap_score_credit = 0 end
-end
-
--- A policy in C: everything but the pool is checked by the schema that YAML files use too.
-local function builtin_policy(sim, pool, options, shared)
-  refuse_policy(options.policy)
-  local rest = {}
-  for name, value in pairs(options) do
-    if name == "pick" or name == "on_done" or name == "wrap" or name == "columns" or name == "name" then
-      check.fail("router: policy = '%s' is built in; %s belongs to a policy of your own", options.policy, name)
-    elseif ROUTER[name] and ROUTER[name].read then
-      ROUTER[name].read()
-    elseif name ~= "pool" then
-      rest[name] = value
-    end
-  end
-  if sim:pools_()[pool].role == "decode" then of_decode_pool(rest, shared) end
-  sim:router_builtin_(pool, rest)
-end
-
--- Numbers of the pools that the options are for. Without a name: the first, or both ends of a hand-off.
-local function router_pools(sim, options)
-  if options.pool ~= nil then return { sim:pool_number_(options.pool) } end
-  if sim:ranks_() == 0 then check.fail("sim:router: the simulation has no pool yet; declare it first") end
-  local pools, ends = sim:pools_(), {}
-  if pools[1].role == "aggregated" then return { 1 } end
-  for i, pool in ipairs(pools) do
-    if pool.role ~= "aggregated" then ends[#ends + 1] = i end
-  end
-  return ends
-end
-
---- Sets the routing policy of a pool: a function, a table with pick, or the name of a built-in and its options.
-function M:router(options)
-  if type(options) == "function" then options = { pick = options } end
-  if type(options) == "table" and type(options.policy) == "string" and options.policy ~= "lua" then
-    local pools = router_pools(self, options)
-    for _, pool in ipairs(pools) do builtin_policy(self, pool, options, #pools > 1) end
-    return
-  end
-  options = check.options("router", options, ROUTER)
-  local pools = router_pools(self, options)
-  if #pools > 1 then
-    check.fail("router.pool: name the pool, '%s' or '%s'; a policy of your own is for one of them",
-      self:pools_()[pools[1]].name, self:pools_()[pools[2]].name)
-  end
-  local pool = pools[1]
-  if not options.pick then check.fail("router.pick: function expected, got nil (or name a policy)") end
-  if options.wrap then refuse_policy(options.wrap.policy) end
-  self:router_(pool, options.name or "lua", options.pick, options.on_done, options.columns,
-    options.telemetry_period_ms, options.wrap)
-end
+--- Sets the routing policy of a pool: a function, a table with pick, filter or score, or the name of a built-in and
+-- its options.
+function M:router(options) return require("aisim.router").set(self, options) end
 
 -- Metrics ------------------------------------------------------------------------------------------
 
@@ -219,8 +174,39 @@ end
 local RUN <const> = {
   until_ms = { "ms", min = 0 },
   progress = { "function" },
-  requests = { "boolean" },
+  requests = { "any" },
+  series_ms = { "ms", above = 0 },
+  timeline = { "any" },
 }
+
+local REQUESTS <const> = { path = { "text", required = true }, preparation = { "text" } }
+
+local TIMELINE <const> = {
+  path = { "text", required = true },
+  from_ms = { "ms", min = 0 },
+  until_ms = { "ms", min = 0 },
+  every_pass = { "integer", min = 1, max = 4294967295 },
+  max_events = { "integer", min = 1, max = 4294967295 },
+}
+
+--- What is written or sampled while the run goes on.
+local function ask_for_files(sim, options)
+  local requests = options.requests
+  if type(requests) == "string" then requests = { path = requests } end
+  if type(requests) == "table" then
+    requests = check.options("sim:run.requests", requests, REQUESTS)
+    local target = require("aisim.file").target
+    sim:log_(target(requests.path), requests.preparation and target(requests.preparation))
+  elseif requests ~= nil then
+    sim:keep_requests_(check.value("sim:run.requests", requests, { "boolean" }) and math.maxinteger or 0)
+  end
+  if options.series_ms then sim:sample_(options.series_ms) end
+  local timeline = options.timeline
+  if timeline == nil then return end
+  if type(timeline) == "string" then timeline = { path = timeline } end
+  timeline = check.options("sim:run.timeline", timeline, TIMELINE)
+  sim:timeline_(require("aisim.file").target(timeline.path), timeline)
+end
 
 --- Runs to the end, a limit or a stop.
 function M:run(options)
@@ -232,7 +218,7 @@ function M:run(options)
       error(("%s: %s"):format(override.flag or override.key, what), 0)
     end
   end
-  if options.requests ~= nil then self:keep_requests_(options.requests and math.maxinteger or 0) end
+  ask_for_files(self, options)
   local state, reason = self:run_(options.until_ms, options.progress)
   return require("aisim.results").new(self, state, reason)
 end

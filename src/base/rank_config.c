@@ -64,6 +64,7 @@ static aisim_status check_enums(const aisim_rank_config *c, aisim_error *err)
         {"scheduler.self_preemption", c->scheduler.self_preemption, 2},
         {"scheduler.overlap", c->scheduler.overlap, 3},
         {"kv_cache.unkeyed_release", c->kv.unkeyed_release, 2},
+        {"kv_cache.eviction", c->kv.eviction, 2},
         {"kv_cache.state_cache.mode", c->kv.state_mode, 3},
         {"kv_cache.state_cache.align_split", c->kv.align_split, 3},
         {"kv_cache.state_cache.checkpoints", c->kv.checkpoints, 2},
@@ -231,6 +232,24 @@ static aisim_status check_host(const aisim_rank_config *c, aisim_error *err)
     return at_least("kv_cache.host_offload.num_host_blocks", h->blocks, 1, err);
 }
 
+/* Eviction by score knows blocks of tokens that nobody copies. */
+static aisim_status check_eviction(const aisim_rank_config *config, aisim_error *err)
+{
+    if (config->kv.eviction == AISIM_EVICTION_LRU) {
+        return AISIM_OK;
+    }
+    if (!config->kv.prefix_caching) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "kv_cache.eviction = 'scored': has no effect without prefix_caching");
+    }
+    if (config->kv.state_mode != AISIM_STATE_NONE || config->host.scope != AISIM_HOST_NONE) {
+        return aisim_fail(err, AISIM_ENOTMODELLED,
+                          "kv_cache.eviction = 'scored': known, not modelled together with %s",
+                          config->host.scope != AISIM_HOST_NONE ? "host_offload" : "state_cache");
+    }
+    return AISIM_OK;
+}
+
 aisim_status aisim_rank_config_check(const aisim_rank_config *config, aisim_error *err)
 {
     aisim_status status = check_enums(config, err);
@@ -248,6 +267,9 @@ aisim_status aisim_rank_config_check(const aisim_rank_config *config, aisim_erro
     }
     if (status == AISIM_OK) {
         status = check_host(config, err);
+    }
+    if (status == AISIM_OK) {
+        status = check_eviction(config, err);
     }
     return status;
 }

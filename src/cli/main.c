@@ -11,6 +11,7 @@
  * asked only whether its character set is UTF-8.
  * Invariant: the exit status is the one aisim.cli returned; 70 if it could not even return. */
 #include "cli/embedded_lua.h"
+#include "cli/process.h"
 #include "cli/tables.h"
 
 #include <errno.h>
@@ -194,6 +195,7 @@ static int open_host(lua_State *L)
         {NULL, NULL},
     };
     luaL_newlib(L, functions);
+    luaL_setfuncs(L, aisim_cli_process_functions, 0);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");
     return 1;

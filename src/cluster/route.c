@@ -13,7 +13,7 @@
 aisim_status aisim_route_new(const aisim_route_config *config, aisim_route **out, aisim_error *err)
 {
     const aisim_route_options *o = &config->options;
-    if (o->affinity != AISIM_AFFINITY_NONE && o->soft && !route_has_cost(o->policy)) {
+    if (o->affinity != AISIM_AFFINITY_NONE && o->soft && !aisim_route_has_cost(o->policy)) {
         return aisim_fail(
             err, AISIM_EINVAL,
             "affinity.binding = 'soft' scales the cost of the bound target, and policy "
@@ -455,6 +455,18 @@ aisim_status aisim_route_decide(aisim_route *route, int64_t now_ns,
         remember(route, request, out->target, entry);
     }
     return AISIM_OK;
+}
+
+uint32_t aisim_route_bound(aisim_route *route, int64_t now_ns, const aisim_route_request *request)
+{
+    aisim_error ignored = {0};
+    const char *key = NULL;
+    aisim_route_clock(route, now_ns);
+    if (route_affinity_key(route, request, &key, &ignored) != AISIM_OK || key == NULL) {
+        return AISIM_NONE;
+    }
+    return aisim_affinity_bound(&route->affinity, aisim_affinity_find(&route->affinity, key),
+                                now_ns);
 }
 
 void aisim_route_place(aisim_route *route, int64_t now_ns, const aisim_route_request *request,

@@ -93,6 +93,9 @@ typedef struct aisim_route_config {
 aisim_status aisim_route_new(const aisim_route_config *config, aisim_route **out, aisim_error *err);
 void aisim_route_free(aisim_route *route); /**< NULL allowed */
 
+/** The policy's cost is one number per target: soft binding can scale it, others can add it up. */
+bool aisim_route_has_cost(aisim_route_policy policy);
+
 /** Which books the policy needs: those who feed the router may leave out the rest. */
 bool aisim_route_wants_blocks(const aisim_route *route);
 bool aisim_route_wants_overlap(const aisim_route *route);
@@ -133,6 +136,8 @@ void aisim_route_shared(aisim_route *route, aisim_route_extent where);
 aisim_status aisim_route_decide(aisim_route *route, int64_t now_ns,
                                 const aisim_route_request *request, aisim_route_decision *out,
                                 aisim_error *err);
+/** Target to which the affinity key of the request is bound, AISIM_NONE = it has none. */
+uint32_t aisim_route_bound(aisim_route *route, int64_t now_ns, const aisim_route_request *request);
 /** Somebody else decided: as if decide had chosen the target. An unanswered choice of the slot is
  *  refused first; a request without lineage is not bound. */
 void aisim_route_place(aisim_route *route, int64_t now_ns, const aisim_route_request *request,

@@ -98,7 +98,5 @@ aisim_status route_hash_key(aisim_route *route, const aisim_route_request *reque
                             aisim_error *err);
 /* route->eligible is not empty; answers one of it. route_pick.c */
 uint32_t route_pick(aisim_route *route, const aisim_route_request *request, bool *fallback);
-/* The policy's cost is one number that soft binding can scale. */
-bool route_has_cost(aisim_route_policy policy);
 
 #endif

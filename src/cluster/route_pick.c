@@ -316,7 +316,7 @@ static uint32_t kv(aisim_route *route, const aisim_route_request *request)
     return by_cost(route);
 }
 
-bool route_has_cost(aisim_route_policy policy)
+bool aisim_route_has_cost(aisim_route_policy policy)
 {
     return policy == AISIM_ROUTE_KV || policy == AISIM_ROUTE_KV_V1 ||
            policy == AISIM_ROUTE_LEAST_REQUESTS || policy == AISIM_ROUTE_LEAST_TOKENS ||

@@ -17,6 +17,8 @@ typedef struct aisim_worker {
     aisim_rank **ranks; /* n_ranks pointers; owned by the simulation */
     struct aisim_timing *timing;
     aisim_worker_state state;
+    bool removed;      /* it stops once it is drained */
+    bool start_queued; /* the end of its start-up is on the heap */
     bool in_flight;
     bool begin_queued;               /* a pass begin of this worker is on the heap */
     uint32_t serial;                 /* counts passes begun or broken off: tells stale pass ends */

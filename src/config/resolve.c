@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/check.h"
 #include "config/resolve_parts.h"
 #include "config/schema.h"
@@ -218,6 +219,7 @@ static aisim_status fill_kv(const aisim_value *engine, const aisim_config_facts 
     out->kv.block_size = small(kv, "block_size");
     out->kv.prefix_caching = truth(kv, "prefix_caching");
     out->kv.prefix_match_unit = unit == NULL ? 0 : (uint32_t)aisim_value_as_integer(unit);
+    out->kv.eviction = (aisim_eviction_rule)aisim_member(kv, "eviction", "lru|scored");
     out->kv.unkeyed_release =
         (aisim_unkeyed_release)aisim_member(kv, "unkeyed_release", "front|back"); /* R8 */
     out->kv.bytes_per_token = aisim_number_or_auto(kv, "bytes_per_token");
@@ -251,6 +253,7 @@ static aisim_status fill(const aisim_value *engine, const aisim_config_facts *fa
 {
     aisim_rank_config_default(out);
     out->group_ranks = small(engine, "parallelism.attention_data");
+    out->startup_ns = aisim_ns_from_s(aisim_number_or_auto(engine, "startup_seconds"));
     fill_scheduler(engine, facts, &out->scheduler);
     aisim_status status = fill_kv(engine, facts, out, capacity, err);
     if (status == AISIM_OK) {

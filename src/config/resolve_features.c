@@ -266,14 +266,6 @@ aisim_status aisim_check_effect(const aisim_value *engine, const aisim_rank_conf
                                "attention_data = 1",
                                rank->scheduler.prefill_schedule_interval);
     }
-    double startup_s = aisim_number_or_auto(engine, "startup_seconds");
-    if (startup_s > 0.0) {
-        char shown[AISIM_NUMBER_SIZE];
-        return aisim_fail_path(err, engine, "startup_seconds", AISIM_ENOTMODELLED,
-                               "known, not modelled: startup_seconds = %s (workers are there from "
-                               "the start)",
-                               aisim_number_show_plain(startup_s, shown));
-    }
     const aisim_value *type = aisim_value_find(engine, "timing.type");
     bool operators = type != NULL && aisim_value_kind_of(type) == AISIM_VALUE_TEXT &&
                      (strcmp(aisim_value_as_text(type), "default") == 0 ||

@@ -132,7 +132,12 @@ static void take(aisim_block_pool *pool, uint64_t x)
         if (pool->listening) {
             c.event = pool->next_event++;
         }
-        aisim_extents_evict(&pool->extents, x, pool->listening ? log_evicted : NULL, &c);
+        aisim_extent_gone_fn gone = pool->listening ? log_evicted : NULL;
+        if (pool->extents.eviction == NULL) {
+            aisim_extents_evict(&pool->extents, x, gone, &c);
+        } else {
+            aisim_extents_evict_scored(&pool->extents, x, gone, &c);
+        }
     }
 }
 

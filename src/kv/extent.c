@@ -1,5 +1,6 @@
 /* extent.c - what leases do with extents: match, hold, release, publish. */
 #include "kv/extent_internal.h"
+#include "kv/extent_score.h"
 
 void aisim_extents_init(aisim_extents *set, aisim_content *content)
 {
@@ -22,6 +23,7 @@ void aisim_extents_deinit(aisim_extents *set)
     aisim_array_free(&set->marks);
     aisim_array_free(&set->mark_heads);
     aisim_array_free(&set->copies);
+    aisim_extent_eviction_free(set);
 }
 
 /* ---- lookup and references ------------------------------------------------------------------- */
@@ -61,6 +63,9 @@ void aisim_extents_hold(aisim_extents *set, uint32_t run, uint32_t first, uint32
         upto = e->first;
         if (e->refs++ == 0) {
             aisim_extent_from_lru(set, i);
+        }
+        if (set->eviction != NULL) {
+            set->eviction->notes.data[i].reuse++;
         }
         aisim_extent_merge_around(set, i);
     }

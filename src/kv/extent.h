@@ -83,6 +83,7 @@ typedef struct aisim_extents {
     AISIM_ARRAY(int64_t) copies;  /* by number: when the copy ends, AISIM_NEVER = not known */
     int64_t evicted_copy_ns;      /* latest end among evicted blocks that were being copied */
     uint32_t generation;          /* changes with every lookup-relevant change */
+    struct aisim_eviction *eviction; /* by score (kv/extent_score.c); NULL = LRU */
 } aisim_extents;
 
 typedef enum {
@@ -140,6 +141,20 @@ bool aisim_extents_complete_page(aisim_extents *set, uint32_t page, uint32_t run
 /** Evicts `blocks` blocks from the head of the LRU list (E-B7); there must be that many. */
 void aisim_extents_evict(aisim_extents *set, uint64_t blocks, aisim_extent_gone_fn gone,
                          void *context);
+
+/** What a block nobody uses is worth: see aisim/points.h, point evict. */
+typedef double (*aisim_extent_score_fn)(void *context, int64_t age_ns, uint32_t depth,
+                                        uint32_t reuse);
+
+/** From now on what is worth least goes first (kv/extent_score.c). Before the first publication;
+ *  without recurrent states and copies to host memory. @param clock  virtual time, read when needed
+ */
+void aisim_extents_score(aisim_extents *set, uint32_t block_size, aisim_extent_score_fn score,
+                         void *context, const int64_t *clock);
+
+/** Evicts by score; there must be that many blocks. e + blocks questions, e inactive extents. */
+void aisim_extents_evict_scored(aisim_extents *set, uint64_t blocks, aisim_extent_gone_fn gone,
+                                void *context);
 
 /** Blocks [first, end) of the owner are being copied out (spec/offload.md §5.1); evicting one of
  * them raises evicted_copy_ns to the end of the copy, which aisim_extents_copy_ends tells.

@@ -96,9 +96,8 @@ uint32_t aisim_extents_withdraw(aisim_extents *set, uint32_t run, uint32_t first
     return freed;
 }
 
-/* Trims `cut` blocks from the deep end of an inactive extent. */
-static void trim(aisim_extents *set, uint32_t i, uint32_t cut, aisim_extent_gone_fn gone,
-                 void *context)
+void aisim_extent_trim(aisim_extents *set, uint32_t i, uint32_t cut, aisim_extent_gone_fn gone,
+                       void *context)
 {
     aisim_extent *e = at(set, i);
     aisim_extent_kind kind = e->kind;
@@ -142,7 +141,7 @@ void aisim_extents_evict(aisim_extents *set, uint64_t blocks, aisim_extent_gone_
         uint32_t count = at(set, i)->count;
         uint32_t cut = blocks < count ? (uint32_t)blocks : count;
         blocks -= cut;
-        trim(set, i, cut, gone, context);
+        aisim_extent_trim(set, i, cut, gone, context);
     }
     set->generation++;
 }

@@ -46,6 +46,10 @@ bool aisim_extent_merge(aisim_extents *set, uint32_t shallow, uint32_t deep);
 void aisim_extent_merge_around(aisim_extents *set, uint32_t index);
 /** One reference less; without any it goes to the tail of the LRU list (E-B3). */
 void aisim_extent_drop_ref(aisim_extents *set, uint32_t index);
+/** Trims `cut` blocks from the deep end of an inactive extent, which goes with the last of them.
+ *  The caller has taken them off set->inactive (extent_evict.c). */
+void aisim_extent_trim(aisim_extents *set, uint32_t index, uint32_t cut, aisim_extent_gone_fn gone,
+                       void *context);
 /** The primary that contains the block, or AISIM_NONE; searched from the deep end. */
 uint32_t aisim_extent_find_primary(const aisim_extents *set, uint32_t run, uint32_t block);
 /** Cuts so that an extent covers exactly the part of [first, end) it had. @return that extent. */

@@ -4,6 +4,7 @@
  * same blocks; every extent with refs = 0 is in the LRU list exactly once and no other is;
  * splitting keeps the LRU order because the deeper half is linked before the shallower one. */
 #include "kv/extent_internal.h"
+#include "kv/extent_score.h"
 
 /* ---- slots and heads ------------------------------------------------------------------------- */
 
@@ -27,6 +28,9 @@ uint32_t aisim_extent_new(aisim_extents *set, aisim_extent value)
     } else {
         set->free_slot = set->slots.data[index].next;
         set->slots.data[index] = value;
+    }
+    if (set->eviction != NULL) {
+        aisim_extent_note_new(set, index);
     }
     return index;
 }
@@ -120,6 +124,9 @@ static void lru_link(aisim_extents *set, uint32_t index, uint32_t next)
 void aisim_extent_to_lru(aisim_extents *set, uint32_t index)
 {
     set->inactive += at(set, index)->count;
+    if (set->eviction != NULL) {
+        set->eviction->notes.data[index].since_ns = *set->eviction->clock;
+    }
     lru_link(set, index, AISIM_NONE);
 }
 
@@ -154,6 +161,9 @@ uint32_t aisim_extent_split(aisim_extents *set, uint32_t index, uint32_t where)
     deep.count = end_of(&deep) - where;
     deep.first = where;
     uint32_t made = aisim_extent_new(set, deep);
+    if (set->eviction != NULL) {
+        set->eviction->notes.data[made] = set->eviction->notes.data[index];
+    }
     aisim_extent *shallow = at(set, index);
     shallow->count -= deep.count;
     if (deep.kind == AISIM_EXTENT_PRIMARY) {
@@ -177,6 +187,9 @@ bool aisim_extent_merge(aisim_extents *set, uint32_t shallow, uint32_t deep)
     if (end_of(a) != b->first || a->refs != b->refs || a->kind != b->kind ||
         a->kind != AISIM_EXTENT_PRIMARY || a->mark != AISIM_NONE || b->mark != AISIM_NONE ||
         a->copy != b->copy) {
+        return false;
+    }
+    if (set->eviction != NULL && !aisim_extent_same_note(set, shallow, deep, a->refs > 0)) {
         return false;
     }
     if (a->refs == 0) {

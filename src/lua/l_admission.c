@@ -1,5 +1,9 @@
 /* l_admission.c - admission written in Lua (spec/lua-api.md §7): one function for all arrivals,
- * asked before routing; it answers true, or false and a reason. */
+ * asked before routing; it answers true, false and a reason,
+ * or how many ms the request is held back. */
+#include <math.h>
+
+#include "base/clock.h"
 #include "base/map.h"
 #include "lua/l_cluster.h"
 #include "lua/l_targets.h"
@@ -18,8 +22,8 @@ static bool refuse_admission(aisim_l_sim *s, const l_admission *a, const aisim_r
     lua_rawgeti(L, s->refs, a->fn);
     aisim_l_where_function(L, -1);
     lua_pushfstring(L,
-                    "%s: admission returned %s at t=%s ms for request %d; true, or false and a "
-                    "reason expected",
+                    "%s: admission returned %s at t=%s ms for request %d; true, false and a "
+                    "reason, or a delay in ms expected",
                     lua_tostring(L, -1), lua_tostring(L, -3),
                     aisim_l_format_ms(t, aisim_sim_now(s->sim)), (int)request->id);
     aisim_fail(err, AISIM_ECALLBACK, "%s", lua_tostring(L, -1));
@@ -40,7 +44,8 @@ static uint32_t all_ready(const aisim_l_sim *s, uint32_t *ranks)
     return n;
 }
 
-static bool admit(void *context, aisim_sim *sim, const aisim_request *request, aisim_error *err)
+static bool admit(void *context, aisim_sim *sim, const aisim_request *request, int64_t *delay_ns,
+                  aisim_error *err)
 {
     aisim_l_sim *s = context;
     if (aisim_l_broken(s)) {
@@ -68,7 +73,14 @@ static bool admit(void *context, aisim_sim *sim, const aisim_request *request, a
         return false;
     }
     bool go_on = lua_type(L, -2) == LUA_TBOOLEAN && lua_toboolean(L, -2);
-    if (lua_type(L, -2) != LUA_TBOOLEAN) {
+    double delay_ms = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : (double)NAN;
+    if (isfinite(delay_ms) && delay_ms >= 0.0) {
+        *delay_ns = aisim_ns_from_ms(delay_ms);
+        go_on = true;
+    } else if (lua_type(L, -2) == LUA_TNUMBER) {
+        luaL_tolstring(L, -2, NULL);
+        go_on = refuse_admission(s, a, request, err);
+    } else if (lua_type(L, -2) != LUA_TBOOLEAN) {
         lua_pushfstring(L, "a %s", luaL_typename(L, -2));
         go_on = refuse_admission(s, a, request, err);
     } else if (!go_on) {

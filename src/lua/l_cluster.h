@@ -11,8 +11,6 @@
 /** What the Lua side knows of a pool beyond the engine. */
 typedef struct aisim_l_pool_info {
     char *name;
-    uint32_t first_worker, workers; /**< global, from 0 */
-    uint32_t first_rank, ranks;
     aisim_role role;
     char *line;   /**< "8 × qwen3-32b on h200_sxm, tp 2, 24310 blocks of 16 (auto)" */
     char *timing; /**< "default", "fixed", …, "function" */
@@ -52,6 +50,12 @@ uint32_t aisim_l_check_pool(lua_State *L, aisim_l_sim *s, int index);
 
 /** "aggregated", "prefill", "decode". */
 const char *aisim_l_role_text(aisim_role role);
+
+/** Tells the recorder of a worker: where its ranks are, and that it is paid for from from_ns on, if
+ *  it is (l_report.c). */
+struct aisim_recorder;
+void aisim_l_record_worker(aisim_l_sim *s, struct aisim_recorder *recorder, uint32_t pool,
+                           uint32_t worker, int64_t from_ns, bool provisioned);
 
 /** Pushes the handle of a worker. */
 void aisim_l_push_worker(lua_State *L, aisim_l_sim *s, uint32_t worker);

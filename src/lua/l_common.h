@@ -53,6 +53,7 @@ struct aisim_l_cluster;
 struct aisim_l_sessions;
 struct aisim_l_metrics;
 struct aisim_l_replays;
+struct aisim_l_files;
 
 typedef struct aisim_l_sim {
     aisim_sim *sim; /**< NULL once closed */
@@ -76,6 +77,7 @@ typedef struct aisim_l_sim {
     struct aisim_l_sessions *sessions;
     struct aisim_l_metrics *metrics;
     struct aisim_l_replays *replays;
+    struct aisim_l_files *files;
 } aisim_l_sim;
 
 /* ---- errors (l_error.c) ---------------------------------------------------------------------- */
@@ -222,5 +224,6 @@ void aisim_l_metric_register(lua_State *L);
 void aisim_l_report_register(lua_State *L);
 void aisim_l_records_register(lua_State *L);
 void aisim_l_engine_register(lua_State *L);
+void aisim_l_points_register(lua_State *L);
 
 #endif

@@ -6,9 +6,13 @@
  * userdata with the metatable of a class is one of ours. */
 #include "lua/l_common.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "config/number.h"
+#include "lua/l_files.h"
 #include "lua/l_model.h"
 
 #if defined(__GNUC__)
@@ -34,6 +38,17 @@ static int l_scan_unit(lua_State *L)
         return 0;
     }
     lua_pushnumber(L, value);
+    return 1;
+}
+
+/* core.hash(text) -> FNV-1a, 64 bits, as 16 hexadecimal digits */
+static int l_hash(lua_State *L)
+{
+    size_t size;
+    const char *text = luaL_checklstring(L, 1, &size);
+    char digits[17];
+    snprintf(digits, sizeof digits, "%016" PRIx64, aisim_hash_bytes(text, size));
+    lua_pushstring(L, digits);
     return 1;
 }
 
@@ -145,7 +160,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L);
 AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"on_unknown", l_on_unknown}, {"scan_unit", l_scan_unit}, {NULL, NULL}};
+        {"on_unknown", l_on_unknown}, {"scan_unit", l_scan_unit}, {"hash", l_hash}, {NULL, NULL}};
     luaL_checkversion(L);
     luaL_newlib(L, functions);
     lua_newtable(L);
@@ -166,6 +181,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_targets_register(L);
     aisim_l_router_register(L);
     aisim_l_handoff_register(L);
+    aisim_l_points_register(L);
     aisim_l_workload_register(L);
     aisim_l_session_register(L);
     aisim_l_model_register(L);
@@ -176,6 +192,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_metric_register(L);
     aisim_l_report_register(L);
     aisim_l_records_register(L);
+    aisim_l_files_register(L);
     aisim_l_engine_register(L);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");

@@ -17,6 +17,7 @@
 #include "config/resolve_parts.h"
 #include "config/schema.h"
 #include "config/yaml.h"
+#include "lua/l_points.h"
 #include "lua/l_timing.h"
 #include "lua/l_value.h"
 
@@ -290,7 +291,8 @@ static aisim_role read_role(const char *role)
 }
 
 uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, const char *role,
-                            int workers, int engine, int functions, aisim_l_pool_info *info)
+                            int workers, int engine, int functions, int points,
+                            aisim_l_pool_info *info)
 {
     aisim_error err = {0};
     aisim_value **given = aisim_l_push_slot(L);
@@ -326,6 +328,10 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
         timing = push_timing(L, *tree, machine, &config.rank);
     }
     config.timing = *timing;
+    aisim_points asked;
+    if (aisim_l_points_read(L, s, points, &asked)) {
+        config.points = &asked;
+    }
     uint32_t index = 0;
     if (aisim_sim_pool_add(s->sim, &config, &index, &err) != AISIM_OK) {
         aisim_l_raise(L, &err);

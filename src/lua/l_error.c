@@ -196,6 +196,14 @@ void aisim_l_traceback(lua_State *L, lua_State *from, const aisim_l_sim *s)
     lua_remove(L, message_at);
 }
 
+/* core.place(function) -> "file:line" of where it was written */
+static int l_place(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    aisim_l_where_function(L, 1);
+    return 1;
+}
+
 /* core.where(): "file:line: " of the script */
 static int l_where(lua_State *L)
 {
@@ -246,8 +254,12 @@ static int l_folder(lua_State *L)
 
 void aisim_l_error_register(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"where", l_where},         {"fail", l_fail},
-                                         {"traceback", l_traceback}, {"library", l_library},
-                                         {"folder", l_folder},       {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"where", l_where},
+                                         {"fail", l_fail},
+                                         {"traceback", l_traceback},
+                                         {"library", l_library},
+                                         {"folder", l_folder},
+                                         {"place", l_place},
+                                         {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

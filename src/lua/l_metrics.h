@@ -7,6 +7,7 @@
 #include "lua/l_common.h"
 #include "metrics/recorder.h"
 #include "metrics/report.h"
+#include "metrics/request_log.h"
 
 #define AISIM_L_METRIC "aisim.Metric"
 
@@ -35,6 +36,8 @@ typedef struct aisim_l_metrics {
     AISIM_ARRAY(aisim_record) records; /**< in the order of the ends */
     uint64_t max_records;              /**< 0 = keep none */
     uint64_t lost_records;             /**< beyond max_records */
+    aisim_request_logs logs;           /**< files that get every record as it comes */
+    uint64_t preparation_records;      /**< of primer and warmup */
     aisim_results results;
     bool built; /**< results hold the report */
 } aisim_l_metrics;

@@ -69,23 +69,29 @@ typedef struct l_sums {
     lua_Integer kv_used, kv_cached, kv_total, host_used;
 } l_sums;
 
+static void add_rank(const aisim_l_sim *s, uint32_t rank, l_sums *sums)
+{
+    aisim_rank_view view;
+    aisim_sim_rank(s->sim, rank, &view);
+    sums->waiting += view.waiting;
+    sums->running += view.running;
+    sums->active_requests += (lua_Integer)view.active_requests;
+    sums->active_prefill_tokens += (lua_Integer)view.active_prefill_tokens;
+    sums->active_blocks += (lua_Integer)view.active_blocks;
+    sums->kv_used += (lua_Integer)view.kv_active;
+    sums->kv_cached += (lua_Integer)view.kv_inactive;
+    sums->host_used += (lua_Integer)view.host_used;
+    sums->kv_total += (lua_Integer)view.kv_total;
+}
+
 static void add_ranks(const aisim_l_sim *s, uint32_t worker, l_sums *sums)
 {
     aisim_rank_view view;
     for (uint32_t rank = 0; rank < aisim_sim_ranks(s->sim); rank++) {
         aisim_sim_rank(s->sim, rank, &view);
-        if (view.worker != worker) {
-            continue;
+        if (view.worker == worker) {
+            add_rank(s, rank, sums);
         }
-        sums->waiting += view.waiting;
-        sums->running += view.running;
-        sums->active_requests += (lua_Integer)view.active_requests;
-        sums->active_prefill_tokens += (lua_Integer)view.active_prefill_tokens;
-        sums->active_blocks += (lua_Integer)view.active_blocks;
-        sums->kv_used += (lua_Integer)view.kv_active;
-        sums->kv_cached += (lua_Integer)view.kv_inactive;
-        sums->host_used += (lua_Integer)view.host_used;
-        sums->kv_total += (lua_Integer)view.kv_total;
     }
 }
 
@@ -274,21 +280,27 @@ static int pool_index(lua_State *L)
         lua_pushstring(L, pool->name);
         return 1;
     }
-    if (strcmp(key, "workers") == 0) {
-        lua_pushinteger(L, pool->workers);
-        return 1;
-    }
-    if (strcmp(key, "ranks") == 0) {
-        lua_pushinteger(L, pool->ranks);
-        return 1;
-    }
-    if (strcmp(key, "blocks") == 0) {
-        lua_pushinteger(L, (lua_Integer)pool->blocks);
-        return 1;
+    aisim_pool_view view;
+    aisim_sim_pool(s->sim, index, &view);
+    const struct {
+        const char *name;
+        lua_Integer value;
+    } numbers[] = {{"workers", view.n_workers},
+                   {"ranks", view.n_ranks},
+                   {"blocks", (lua_Integer)pool->blocks},
+                   {"ready", view.ready},
+                   {"starting", view.starting},
+                   {"draining", view.draining},
+                   {"queued", view.queued}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (strcmp(key, numbers[i].name) == 0) {
+            lua_pushinteger(L, numbers[i].value);
+            return 1;
+        }
     }
     l_sums sums = {0};
-    for (uint32_t i = 0; i < pool->workers; i++) {
-        add_ranks(s, pool->first_worker + i, &sums);
+    for (uint32_t i = 0; i < view.n_ranks; i++) {
+        add_rank(s, view.ranks[i], &sums);
     }
     if (push_figure(L, key, &sums)) {
         return 1;
@@ -302,14 +314,40 @@ static int pool_worker(lua_State *L)
     aisim_l_sim *s;
     uint32_t index = check_handle(L, AISIM_L_POOL, &s);
     const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[index];
+    aisim_pool_view view;
+    aisim_sim_pool(s->sim, index, &view);
     int is_integer;
     lua_Integer i = lua_tointegerx(L, 2, &is_integer);
-    if (!is_integer || i < 1 || i > (lua_Integer)pool->workers) {
+    if (!is_integer || i < 1 || i > (lua_Integer)view.n_workers) {
         return aisim_l_fail(L, "pool '%s' has workers 1..%d, got %s", pool->name,
-                            (int)pool->workers, luaL_tolstring(L, 2, NULL));
+                            (int)view.n_workers, luaL_tolstring(L, 2, NULL));
     }
-    aisim_l_push_worker(L, s, pool->first_worker + (uint32_t)i - 1);
+    aisim_l_push_worker(L, s, view.workers[i - 1]);
     return 1;
+}
+
+/* core pool:add_(n, startup_ms or nil = of the engine) */
+static int pool_add(lua_State *L)
+{
+    aisim_l_sim *s;
+    uint32_t index = check_handle(L, AISIM_L_POOL, &s);
+    aisim_pool_view view;
+    aisim_l_refuse_in_batch(L, s);
+    aisim_sim_pool(s->sim, index, &view);
+    int64_t startup_ns =
+        lua_isnoneornil(L, 3) ? view.startup_ns : aisim_l_check_ms(L, 3, "pool:add: startup_ms");
+    aisim_sim_pool_grow(s->sim, index, (uint32_t)luaL_checkinteger(L, 2), startup_ns);
+    return 0;
+}
+
+/* core pool:remove_(n, drain) */
+static int pool_remove(lua_State *L)
+{
+    aisim_l_sim *s;
+    uint32_t index = check_handle(L, AISIM_L_POOL, &s);
+    aisim_l_refuse_in_batch(L, s);
+    aisim_sim_pool_shrink(s->sim, index, (uint32_t)luaL_checkinteger(L, 2), lua_toboolean(L, 3));
+    return 0;
 }
 
 static int pool_tostring(lua_State *L)
@@ -322,22 +360,21 @@ static int pool_tostring(lua_State *L)
         return 1;
     }
     const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[handle->index];
-    lua_pushfstring(L, "pool '%s' (%d workers)", pool->name, (int)pool->workers);
+    aisim_pool_view view;
+    aisim_sim_pool(s->sim, handle->index, &view);
+    lua_pushfstring(L, "pool '%s' (%d workers)", pool->name, (int)view.n_workers);
     return 1;
 }
 
-/* core sim:pool_(name, role, workers, engine, timing functions or nil) -> pool */
+/* core sim:pool_(name, role, workers, engine, timing functions or nil, points or nil) -> pool */
 static int sim_pool(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
-    aisim_l_pool_info info = {.first_worker = aisim_sim_workers(s->sim),
-                              .first_rank = aisim_sim_ranks(s->sim)};
+    aisim_l_pool_info info = {0};
     const char *name = luaL_checkstring(L, 2);
-    lua_settop(L, 6);
-    uint32_t index = aisim_l_engine_add(L, s, name, luaL_checkstring(L, 3), 4, 5, 6, &info);
+    lua_settop(L, 7);
+    uint32_t index = aisim_l_engine_add(L, s, name, luaL_checkstring(L, 3), 4, 5, 6, 7, &info);
     info.name = aisim_strdup(name);
-    info.workers = aisim_sim_workers(s->sim) - info.first_worker;
-    info.ranks = aisim_sim_ranks(s->sim) - info.first_rank;
     aisim_array_push(&aisim_l_cluster_of(s)->pools, info);
     push_handle(L, s, AISIM_L_POOL, index);
     return 1;
@@ -348,6 +385,14 @@ static int sim_pool_number(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_sim(L, 1);
     lua_pushinteger(L, (lua_Integer)aisim_l_check_pool(L, s, 2) + 1);
+    return 1;
+}
+
+/* core sim:pool_handle_(number) -> pool */
+static int sim_pool_handle(lua_State *L)
+{
+    aisim_l_sim *s = aisim_l_check_sim(L, 1);
+    push_handle(L, s, AISIM_L_POOL, (uint32_t)luaL_checkinteger(L, 2) - 1);
     return 1;
 }
 
@@ -372,7 +417,9 @@ static int sim_pools(lua_State *L)
         lua_setfield(L, -2, "line");
         lua_pushstring(L, pool->timing);
         lua_setfield(L, -2, "timing");
-        lua_pushinteger(L, pool->workers);
+        aisim_pool_view view;
+        aisim_sim_pool(aisim_l_check_sim(L, 1)->sim, i, &view);
+        lua_pushinteger(L, view.n_workers);
         lua_setfield(L, -2, "workers");
         lua_pushnumber(L, pool->gpus);
         lua_setfield(L, -2, "gpus");
@@ -424,7 +471,8 @@ void aisim_l_pool_register(lua_State *L)
                                               {"resume", worker_resume},
                                               {"flush_cache", worker_flush_cache},
                                               {NULL, NULL}};
-    static const luaL_Reg pool_methods[] = {{"worker", pool_worker}, {NULL, NULL}};
+    static const luaL_Reg pool_methods[] = {
+        {"worker", pool_worker}, {"add_", pool_add}, {"remove_", pool_remove}, {NULL, NULL}};
     static const aisim_l_class worker_class = {WORKER, worker_methods,  worker_index,
                                                NULL,   worker_tostring, NULL};
     static const aisim_l_class pool_class = {AISIM_L_POOL, pool_methods,  pool_index,
@@ -433,10 +481,12 @@ void aisim_l_pool_register(lua_State *L)
     aisim_l_class_register(L, &pool_class);
     add_figure_names(L, WORKER, (const char *const[]){"id", "state", "ranks", "pool", NULL});
     add_figure_names(L, AISIM_L_POOL,
-                     (const char *const[]){"name", "workers", "ranks", "blocks", NULL});
+                     (const char *const[]){"name", "workers", "ranks", "blocks", "ready",
+                                           "starting", "draining", "queued", NULL});
     aisim_l_extend(L, "aisim.Sim",
                    (const luaL_Reg[]){{"pool_", sim_pool},
                                       {"pool_number_", sim_pool_number},
+                                      {"pool_handle_", sim_pool_handle},
                                       {"ranks_", sim_ranks},
                                       {"pools_", sim_pools},
                                       {"configuration_", sim_configuration},

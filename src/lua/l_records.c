@@ -1,6 +1,7 @@
 /* l_records.c - the requests of a run: run.requests and requests.jsonl. Records are kept in the
  * order of the ends, as many as the run allows. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lua/l_metrics.h"
@@ -53,6 +54,55 @@ static int sim_record(lua_State *L)
     return 1;
 }
 
+static int by_value(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* core sim:batches_(key, n) -> list of n means of a number of the records, over batches of equal
+ * size in the order of arrival; nil when records were lost or fewer than n have a value. */
+static int sim_batches(lua_State *L)
+{
+    aisim_l_sim *s;
+    const aisim_l_metrics *m = aisim_l_check_built(L, &s);
+    const char *key = luaL_checkstring(L, 2);
+    uint32_t n = (uint32_t)luaL_checkinteger(L, 3);
+    const aisim_record_field *field = NULL;
+    for (uint32_t f = 0; (field = aisim_record_field_at(f)) != NULL; f++) {
+        if (strcmp(field->key, key) == 0) {
+            break;
+        }
+    }
+    AISIM_ARRAY(double) pairs = {0}; /* arrival, value */
+    for (uint32_t i = 0; field != NULL && i < m->records.len; i++) {
+        const aisim_record *record = &m->records.data[i];
+        double value = aisim_record_number(record, field);
+        if (record->measured && !isnan(value)) {
+            aisim_array_push(&pairs, record->arrival_ms);
+            aisim_array_push(&pairs, value);
+        }
+    }
+    uint32_t values = pairs.len / 2;
+    bool known = m->lost_records == 0 && values >= n;
+    if (known) {
+        qsort(pairs.data, values, 2 * sizeof *pairs.data, by_value);
+        lua_createtable(L, (int)n, 0);
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t from = (uint32_t)((uint64_t)values * i / n);
+            uint32_t to = (uint32_t)((uint64_t)values * (i + 1) / n);
+            double sum = 0;
+            for (uint32_t k = from; k < to; k++) {
+                sum += pairs.data[2 * k + 1];
+            }
+            lua_pushnumber(L, sum / (to - from));
+            lua_rawseti(L, -2, (lua_Integer)i + 1);
+        }
+    }
+    aisim_array_free(&pairs);
+    return known ? 1 : 0;
+}
+
 /* core sim:jsonl_(path, preparation): the request log as a file */
 static int sim_jsonl(lua_State *L)
 {
@@ -82,5 +132,6 @@ void aisim_l_records_register(lua_State *L)
                    (const luaL_Reg[]){{"record_count_", sim_record_count},
                                       {"record_", sim_record},
                                       {"jsonl_", sim_jsonl},
+                                      {"batches_", sim_batches},
                                       {NULL, NULL}});
 }

@@ -51,6 +51,8 @@ void aisim_l_metrics_free(aisim_l_sim *s)
     if (m->built) {
         aisim_results_free(&m->results);
     }
+    aisim_request_log_discard(m->logs.measured);
+    aisim_request_log_discard(m->logs.preparation);
     aisim_recorder_free(m->recorder);
     aisim_array_free(&m->declared);
     aisim_array_free(&m->slos);
@@ -62,6 +64,8 @@ void aisim_l_metrics_free(aisim_l_sim *s)
 static void keep_record(void *context, const aisim_record *record)
 {
     aisim_l_metrics *m = context;
+    m->preparation_records += strcmp(record->phase, "profile") != 0;
+    aisim_request_logs_sink(&m->logs, record);
     if (m->records.len < m->max_records) {
         aisim_array_push(&m->records, *record);
     } else {
@@ -84,24 +88,51 @@ aisim_recorder *aisim_l_recorder(lua_State *L, aisim_l_sim *s)
     return m->recorder;
 }
 
-static void add_workers(aisim_l_sim *s, aisim_recorder *recorder)
+void aisim_l_record_worker(aisim_l_sim *s, aisim_recorder *recorder, uint32_t index,
+                           uint32_t worker, int64_t from_ns, bool provisioned)
 {
-    const aisim_l_cluster *c = aisim_l_cluster_of(s);
-    for (uint32_t i = 0; i < c->pools.len; i++) {
-        const aisim_l_pool_info *pool = &c->pools.data[i];
-        uint32_t ranks = pool->workers > 0 ? pool->ranks / pool->workers : 0;
-        for (uint32_t w = 0; w < pool->workers; w++) {
-            const aisim_recorder_worker_info info = {.pool = pool->name,
-                                                     .role = aisim_l_role_text(pool->role),
-                                                     .gpus = pool->gpus,
-                                                     .first_rank = pool->first_rank + w * ranks,
-                                                     .ranks = ranks,
-                                                     .blocks = pool->blocks,
-                                                     .batched_tokens = pool->batched_tokens,
-                                                     .provisioned = true};
-            aisim_recorder_worker(recorder, &info);
+    const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[index];
+    aisim_recorder_worker_info info = {.pool = pool->name,
+                                       .role = aisim_l_role_text(pool->role),
+                                       .gpus = pool->gpus,
+                                       .blocks = pool->blocks,
+                                       .batched_tokens = pool->batched_tokens,
+                                       .from_ns = from_ns,
+                                       .provisioned = provisioned};
+    aisim_pool_view view;
+    aisim_sim_pool(s->sim, index, &view);
+    for (uint32_t i = view.n_ranks; i-- > 0;) {
+        aisim_rank_view rank;
+        aisim_sim_rank(s->sim, view.ranks[i], &rank);
+        if (rank.worker == worker) {
+            info.first_rank = view.ranks[i];
+            info.ranks++;
         }
     }
+    aisim_recorder_worker(recorder, &info);
+}
+
+static void on_grown(void *context, aisim_sim *sim, uint32_t pool, uint32_t worker)
+{
+    aisim_l_sim *s = context;
+    if (s->metrics != NULL && s->metrics->recorder != NULL) {
+        aisim_l_record_worker(s, s->metrics->recorder, pool, worker, aisim_sim_now(sim), false);
+    }
+}
+
+/* The workers there are, in their order; those that come later are told by on_grown. */
+static void add_workers(aisim_l_sim *s, aisim_recorder *recorder)
+{
+    uint32_t last = AISIM_NONE;
+    for (uint32_t i = 0; i < aisim_sim_ranks(s->sim); i++) {
+        aisim_rank_view rank;
+        aisim_sim_rank(s->sim, i, &rank);
+        if (rank.worker != last) {
+            aisim_l_record_worker(s, recorder, rank.pool, rank.worker, 0, true);
+        }
+        last = rank.worker;
+    }
+    aisim_sim_on_grown(s->sim, on_grown, s);
 }
 
 uint16_t aisim_l_class_id(aisim_l_sim *s, const char *name)
@@ -144,14 +175,10 @@ static const char *config_digest(aisim_l_sim *s, char out[17])
     return c->pools.len > 0 ? out : NULL;
 }
 
-void aisim_l_metrics_finish(aisim_l_sim *s)
+/* The report of what the recorder has seen. */
+static void build_results(aisim_l_sim *s, aisim_results *results)
 {
-    aisim_l_metrics *m = s->metrics;
     char digest[17];
-    aisim_recorder_finish(m->recorder, aisim_sim_now(s->sim));
-    if (m->built) {
-        aisim_results_free(&m->results);
-    }
     const aisim_report_meta meta = {.version = AISIM_VERSION,
                                     .scenario = s->name[0] != '\0' ? s->name : NULL,
                                     .seed = aisim_sim_seed(s->sim),
@@ -159,9 +186,19 @@ void aisim_l_metrics_finish(aisim_l_sim *s)
                                     .interrupted = s->code == AISIM_EINTERRUPTED
                                                        ? "interrupted"
                                                        : aisim_sim_stop_reason(s->sim)};
-    aisim_report_build(&m->results, m->recorder, &meta);
-    aisim_l_timing_report(s, &m->results, aisim_results_find(&m->results, 0, "totals"));
-    aisim_l_agentx_report_all(s, &m->results);
+    aisim_report_build(results, s->metrics->recorder, &meta);
+    aisim_l_timing_report(s, results, aisim_results_find(results, 0, "totals"));
+    aisim_l_agentx_report_all(s, results);
+}
+
+void aisim_l_metrics_finish(aisim_l_sim *s)
+{
+    aisim_l_metrics *m = s->metrics;
+    aisim_recorder_finish(m->recorder, aisim_sim_now(s->sim));
+    if (m->built) {
+        aisim_results_free(&m->results);
+    }
+    build_results(s, &m->results);
     m->built = true;
 }
 
@@ -276,11 +313,8 @@ static void add_leaf(void *context, const char *name, const aisim_result *leaf)
     lua_setfield(L, -2, name);
 }
 
-/* core sim:flat_() -> table flat name -> number: totals, distributions, custom metrics */
-static int sim_flat(lua_State *L)
+static void push_flat(lua_State *L, const aisim_results *results)
 {
-    aisim_l_sim *s;
-    const aisim_results *results = &aisim_l_check_built(L, &s)->results;
     static const char *const parts[] = {"totals", "distributions", "classes", "custom"};
     lua_newtable(L);
     for (int i = 0; i < 4; i++) {
@@ -289,6 +323,29 @@ static int sim_flat(lua_State *L)
             aisim_results_flat(results, node, add_leaf, L);
         }
     }
+}
+
+/* core sim:flat_() -> table flat name -> number: totals, distributions, custom metrics */
+static int sim_flat(lua_State *L)
+{
+    aisim_l_sim *s;
+    push_flat(L, &aisim_l_check_built(L, &s)->results);
+    return 1;
+}
+
+/* core sim:peek_() -> the same of a run that goes on, as it stands now. O(requests log requests).
+ */
+static int sim_peek(lua_State *L)
+{
+    aisim_l_sim *s = aisim_l_check_sim(L, 1);
+    if (s->metrics == NULL || s->metrics->recorder == NULL) {
+        return aisim_l_fail(L, "the simulation has not run yet");
+    }
+    aisim_results results;
+    aisim_recorder_peek(s->metrics->recorder, aisim_sim_now(s->sim));
+    build_results(s, &results);
+    push_flat(L, &results);
+    aisim_results_free(&results);
     return 1;
 }
 
@@ -455,6 +512,7 @@ void aisim_l_report_register(lua_State *L)
                                       {"measure_", sim_measure},
                                       {"keep_requests_", sim_keep_requests},
                                       {"flat_", sim_flat},
+                                      {"peek_", sim_peek},
                                       {"results_", sim_results},
                                       {"add_result_", sim_add_result},
                                       {"json_", sim_json},

@@ -3,6 +3,7 @@
  * Invariants: s->L is not NULL exactly while the simulation is bound; the stack of s->L is as high
  * after a callback as before it; s->active is 0 outside callbacks. */
 #include "lua/l_common.h"
+#include "lua/l_files.h"
 
 #include <math.h>
 #include <string.h>
@@ -192,6 +193,7 @@ static int sim_gc(lua_State *L)
     aisim_l_timers_free(s);
     aisim_l_cluster_free(s);
     aisim_l_sessions_free(s);
+    aisim_l_files_free(s);
     aisim_l_metrics_free(s);
     aisim_l_replays_free(s);
     aisim_free(s->name);
@@ -320,6 +322,7 @@ static int sim_run(lua_State *L)
     aisim_error err = {0};
     aisim_l_handoff_start(L, s);
     aisim_l_metrics_start(L, s);
+    aisim_l_files_start(s);
     s->state = AISIM_L_RUNNING;
     aisim_l_bind(s, L);
     aisim_status status = aisim_sim_run(s->sim, &options, &err);
@@ -328,8 +331,10 @@ static int sim_run(lua_State *L)
     s->site.kind = NULL;
     if (aisim_l_broken(s) || (status != AISIM_OK && status != AISIM_EINTERRUPTED)) {
         s->state = AISIM_L_FAILED;
+        aisim_l_files_discard(s);
         return aisim_l_raise_failure(L, s, &err);
     }
+    aisim_l_files_finish(L, s);
     aisim_l_metrics_finish(s);
     const char *reason = aisim_sim_stop_reason(s->sim);
     s->state = status == AISIM_EINTERRUPTED ? AISIM_L_INTERRUPTED

@@ -91,9 +91,10 @@ static double value_of(aisim_l_targets *t, uint32_t column, uint32_t i)
     case AISIM_L_COL_OVERLAP:
     case AISIM_L_COL_USABLE_OVERLAP:
         return (double)aisim_sim_overlap_blocks(t->s->sim, t->request, t->ranks[i]);
+    case AISIM_L_COL_BOUND:
+        return t->bound != NULL && t->bound_rank == t->ranks[i] ? 1.0 : 0.0;
     case AISIM_L_COL_HOST_OVERLAP:
     case AISIM_L_COL_DISK_OVERLAP:
-    case AISIM_L_COL_BOUND:
         return 0.0;
     case AISIM_L_COL_TELEMETRY_AGE:
         return t->telemetry_period_ns > 0
@@ -126,6 +127,9 @@ static void refresh(lua_State *L, aisim_l_targets *t, uint32_t id)
     column->decision = t->decision;
     look(t);
     t->overlap_used = t->overlap_used || is_overlap(id);
+    if (id == AISIM_L_COL_BOUND && t->bound != NULL) {
+        t->bound_rank = t->bound(t->bound_context, t->request);
+    }
     for (uint32_t i = 0; i < t->n; i++) {
         double value = value_of(t, id, i);
         if (i >= column->rows || value != column->last[i]) {
@@ -401,6 +405,19 @@ aisim_l_targets *aisim_l_targets_new(lua_State *L, aisim_l_sim *s, const char *n
     }
     lua_settop(L, top);
     return t;
+}
+
+int aisim_l_targets_costs(lua_State *L, aisim_l_targets *t)
+{
+    aisim_l_push_refs(L, t->s);
+    lua_rawgeti(L, -1, t->table);
+    lua_newtable(L);
+    lua_pushliteral(L, "cost");
+    lua_pushvalue(L, -2);
+    lua_rawset(L, -4);
+    int ref = aisim_l_anchor(L, t->s);
+    lua_pop(L, 2);
+    return ref;
 }
 
 void aisim_l_push_target(lua_State *L, aisim_l_sim *s, uint32_t rank)

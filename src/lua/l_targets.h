@@ -50,6 +50,9 @@ typedef struct aisim_l_targets {
     int64_t telemetry_ns;                   /**< time of the last sample */
     AISIM_ARRAY(aisim_rank_view) telemetry; /**< by global rank; only with a period */
     aisim_l_column columns[AISIM_L_COLUMNS];
+    uint32_t (*bound)(void *context, const aisim_request *request); /**< NULL = no affinity */
+    void *bound_context;
+    uint32_t bound_rank; /**< of the decision, once the column was asked for */
 } aisim_l_targets;
 
 /** Makes the object and anchors it. `columns` is the stack index of a list of names or nil (all, as
@@ -65,6 +68,9 @@ void aisim_l_targets_push(aisim_l_targets *t, const aisim_request *request, uint
 
 /** Overlap of candidate i if the policy looked at overlaps in this decision, else -1. */
 int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t i);
+
+/** Adds the field `cost`, an array that the policy fills before it asks pick. @return its ref */
+int aisim_l_targets_costs(lua_State *L, aisim_l_targets *t);
 
 /** Pushes a table {worker, rank, id} of a global rank, the same for every call. */
 void aisim_l_push_target(lua_State *L, aisim_l_sim *s, uint32_t rank);

@@ -141,8 +141,8 @@ static void set_text(lua_State *L, const char *key, const char *value)
     lua_setfield(L, -2, key);
 }
 
-/* timing:explain(as pass) -> list of operations { name, kind, shape, count, roof_ms, ms, hidden_ms,
- * overlap, provenance }, total ms. Their ms add up to the total. */
+/* timing:explain(as pass) -> list of operations { name, kind, shape, sizes, count, roof_ms, ms,
+ * hidden_ms, overlap, side, provenance }, total ms. Their ms add up to the total. */
 static int timing_explain(lua_State *L)
 {
     const aisim_pass_shape shape = check_shape(L);
@@ -159,16 +159,19 @@ static int timing_explain(lua_State *L)
     lua_createtable(L, (int)n, 0);
     for (size_t i = 0; i < n; i++) {
         const aisim_timing_part *part = &parts[i];
-        lua_createtable(L, 0, 9);
+        lua_createtable(L, 0, 11);
         set_text(L, "name", part->name);
         set_text(L, "kind", part->kind);
         set_text(L, "shape", part->shape);
+        set_text(L, "sizes", part->sizes);
         set_number(L, "count", part->count);
         set_number(L, "roof_ms", part->roof_ms);
         set_number(L, "ms", part->latency_ms);
         set_number(L, "hidden_ms", part->hidden_ms);
         lua_pushinteger(L, part->overlap);
         lua_setfield(L, -2, "overlap");
+        lua_pushinteger(L, part->side);
+        lua_setfield(L, -2, "side");
         set_text(L, "provenance", aisim_provenance_name(part->provenance));
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }

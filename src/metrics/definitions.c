@@ -66,7 +66,8 @@ static const aisim_definition definitions[] = {
     {"preemptions", "", "times a running request lost its blocks"},
     {"readmissions", "", "admissions behind the first one of each pool"},
     {"recomputed_tokens", "tokens", "prompt and output tokens computed again after preemptions"},
-    {"kv_usage", "", "used / total KV blocks over the interval, time-weighted: mean, peak, p99"},
+    {"kv_usage", "",
+     "used / total KV blocks of workers that are not stopped, time-weighted: mean, peak, p99"},
     {"kv_reusable_ratio", "", "cached blocks in no use / total KV blocks, time-weighted"},
     {"backlog_trend_ratio", "",
      "growth of the requests in flight along a line through all arrivals / arrivals; null below "
@@ -95,7 +96,7 @@ static const aisim_definition definitions[] = {
     {"scheduler.recomputed_output_tokens", "tokens", "generated tokens computed again"},
     {"scheduler.decode_tokens", "tokens", "tokens scheduled for decoding, drafts included"},
     {"scheduler.busy_ms", "ms", "summed time of the passes"},
-    {"scheduler.idle_ratio", "", "share of the interval in which a rank runs no pass"},
+    {"scheduler.idle_ratio", "", "share of the time of the workers in which a rank runs no pass"},
     {"scheduler.budget_ratio", "", "scheduled tokens / token budget of the passes"},
     {"transfers", "",
      "finished transfers by kind (handoff, offload, restore): jobs, bytes, time_ms"},
@@ -124,6 +125,11 @@ static const aisim_definition definitions[] = {
     {"offload.deferred_lookups", "", "a needed block was on its way, the request slept"},
     {"offload.fence_ms", "ms", "by which copies delayed passes"},
     {"plays", "", "plays by outcome: total, completed, incomplete"},
+    /* decisions about the cohort; absent unless a router has regret = true */
+    {"routing.decisions", "", "requests whose decision was measured (router.regret)"},
+    {"routing.overlap_chosen_blocks", "blocks", "leading prompt blocks there on the chosen target"},
+    {"routing.overlap_best_blocks", "blocks", "the same on the eligible target that had most"},
+    {"routing.regret_blocks", "blocks", "overlap_best_blocks - overlap_chosen_blocks; not reuse"},
     /* per request, distributions over the cohort */
     {"ttft_ms", "ms", "time to first token: f - a"},
     {"ttst_ms", "ms", "time to second token: second token - f"},
@@ -161,6 +167,8 @@ static const aisim_definition definitions[] = {
     {"host_reused_tokens", "tokens", "part of first_admission_reused_tokens from the host tier"},
     {"ideal_reused_tokens", "tokens", "what an infinite cache would have given the request"},
     {"admissions", "", "admissions over all pools"},
+    {"overlap_chosen_blocks", "blocks", "router.regret: prompt blocks there on the chosen target"},
+    {"overlap_best_blocks", "blocks", "router.regret: the same on the best eligible target"},
 };
 
 const aisim_definition *aisim_definition_at(uint32_t index)

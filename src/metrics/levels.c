@@ -163,15 +163,27 @@ void aisim_levels_fold(aisim_levels *levels, int64_t from_ns, int64_t to_ns)
     drop(levels, n);
 }
 
+static void end_all(aisim_levels *levels, int64_t to_ns)
+{
+    end_gauges(&levels->sum, to_ns);
+    for (uint32_t i = 0; i < levels->ranks.len; i++) {
+        end_gauges(&levels->ranks.data[i], to_ns);
+    }
+}
+
+void aisim_levels_peek(aisim_levels *levels, int64_t to_ns)
+{
+    if (levels->begun) {
+        end_all(levels, to_ns);
+    }
+}
+
 void aisim_levels_finish(aisim_levels *levels, int64_t from_ns, int64_t to_ns)
 {
     aisim_levels_fold(levels, from_ns, to_ns);
     if (!levels->begun) {
         begin_all(levels, from_ns);
     }
-    end_gauges(&levels->sum, to_ns);
-    for (uint32_t i = 0; i < levels->ranks.len; i++) {
-        end_gauges(&levels->ranks.data[i], to_ns);
-    }
+    end_all(levels, to_ns);
     levels->log.len = 0;
 }

@@ -46,6 +46,10 @@ void aisim_levels_forget(aisim_levels *levels);
 /** The interval begins at from and lasts at least until to: folds the entries before to. */
 void aisim_levels_fold(aisim_levels *levels, int64_t from_ns, int64_t to_ns);
 
+/** Counts what holds up to t, which is not before what was folded: the gauges may be read although
+ *  the interval goes on. */
+void aisim_levels_peek(aisim_levels *levels, int64_t to_ns);
+
 /** Gauges of all ranks together. */
 aisim_level_gauges *aisim_levels_sum(aisim_levels *levels);
 

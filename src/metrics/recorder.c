@@ -131,6 +131,11 @@ static void add_to_cohort(aisim_recorder *recorder, const aisim_request *request
     recorder->reused_tokens += request->max_reused;
     recorder->first_reused_tokens += request->first_reused;
     recorder->hits += request->first_reused > 0;
+    if (!isnan(record->overlap_best_blocks)) {
+        recorder->regret_decisions++;
+        recorder->chosen_blocks += (uint64_t)record->overlap_chosen_blocks;
+        recorder->best_blocks += (uint64_t)record->overlap_best_blocks;
+    }
     state->completed++;
     if (!isnan(record->ideal_reused_tokens)) {
         recorder->ideal_tokens += (uint64_t)record->ideal_reused_tokens;
@@ -196,6 +201,30 @@ static void complete_record(aisim_recorder *recorder, const aisim_request *reque
     }
 }
 
+/* The latest decision counts: a request that lost its worker is decided about again. */
+static void on_route(aisim_recorder *recorder, const aisim_event *event)
+{
+    uint32_t slot = event->request->lease.owner;
+    if (event->u.route.best_blocks < 0) {
+        return;
+    }
+    while (recorder->overlaps.len <= slot) {
+        aisim_array_push(&recorder->overlaps, (aisim_overlap){0});
+    }
+    recorder->overlaps.data[slot] = (aisim_overlap){
+        event->request->id, event->u.route.chosen_blocks, event->u.route.best_blocks};
+}
+
+static void fill_overlap(const aisim_recorder *recorder, const aisim_request *request,
+                         aisim_record *record)
+{
+    uint32_t slot = request->lease.owner;
+    if (slot < recorder->overlaps.len && recorder->overlaps.data[slot].request_id == request->id) {
+        record->overlap_chosen_blocks = (double)recorder->overlaps.data[slot].chosen_blocks;
+        record->overlap_best_blocks = (double)recorder->overlaps.data[slot].best_blocks;
+    }
+}
+
 static void add_to_worker(aisim_recorder *recorder, const aisim_request *request)
 {
     bool moved = (request->flags & AISIM_REQF_MOVED) != 0; /* both ends have served it */
@@ -220,6 +249,7 @@ static void on_over(aisim_recorder *recorder, const aisim_request *request, aisi
     if (ideal_tokens >= 0) {
         record.ideal_reused_tokens = (double)ideal_tokens;
     }
+    fill_overlap(recorder, request, &record);
     complete_record(recorder, request, &record);
     record.measured = aisim_recorder_measured(recorder, request);
     bool over = outcome != AISIM_OUTCOME_IN_FLIGHT;
@@ -263,13 +293,9 @@ bool aisim_recorder_counts(const aisim_recorder *recorder, int64_t t_ns)
     return t_ns > recorder->start_ns;
 }
 
-void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
-                          uint64_t cached, uint64_t total)
+/* Folds the levels that certainly lie inside the interval. */
+static void fold(aisim_recorder *recorder, int64_t t_ns)
 {
-    uint32_t waiting = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
-    if (waiting % FOLD_LEVELS != 0) {
-        return;
-    }
     int64_t from_ns, to_ns;
     aisim_recorder_interval(recorder, &from_ns, &to_ns);
     bool observed = recorder->config.duration == AISIM_DURATION_OBSERVATION;
@@ -279,6 +305,28 @@ void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank,
     } else if (!observed || recorder->first_known) {
         aisim_levels_fold(&recorder->levels, from_ns, to_ns < t_ns ? to_ns : t_ns);
     }
+}
+
+void aisim_recorder_level(aisim_recorder *recorder, int64_t t_ns, uint32_t rank, uint64_t used,
+                          uint64_t cached, uint64_t total)
+{
+    uint32_t waiting = aisim_levels_set(&recorder->levels, t_ns, rank, used, cached, total);
+    if (waiting % FOLD_LEVELS != 0) {
+        return;
+    }
+    fold(recorder, t_ns);
+}
+
+void aisim_recorder_peek(aisim_recorder *recorder, int64_t t_ns)
+{
+    int64_t from_ns, to_ns;
+    if (recorder->finished) {
+        return;
+    }
+    fold(recorder, t_ns);
+    aisim_recorder_interval(recorder, &from_ns, &to_ns);
+    aisim_levels_peek(&recorder->levels, to_ns < t_ns ? to_ns : t_ns);
+    aisim_custom_end(recorder->custom, t_ns);
 }
 
 /* Evictions of a pass; no KV event is needed for them. */
@@ -412,9 +460,23 @@ static void on_play_end(aisim_recorder *recorder, const aisim_event *event)
     }
 }
 
+/* Blocks of a stopped worker are not there; one that begins again has lost its cache. */
+static void set_capacity(aisim_recorder *recorder, uint32_t index, int64_t t_ns, bool there)
+{
+    const aisim_worker_sums *worker = &recorder->workers.data[index];
+    for (uint32_t i = 0; worker->blocks > 0 && i < worker->ranks; i++) {
+        aisim_recorder_level(recorder, t_ns, worker->first_rank + i, 0, 0,
+                             there ? worker->blocks : 0);
+    }
+}
+
 static void on_worker_state(aisim_recorder *recorder, const aisim_event *event)
 {
     const char *to = event->u.worker.to;
+    bool ends = strcmp(to, "stopped") == 0, begins = strcmp(event->u.worker.from, "stopped") == 0;
+    if ((ends || begins) && event->u.worker.worker < recorder->workers.len) {
+        set_capacity(recorder, event->u.worker.worker, event->t_ns, begins);
+    }
     bool on =
         strcmp(to, "starting") == 0 || strcmp(to, "ready") == 0 || strcmp(to, "draining") == 0;
     aisim_recorder_provision(recorder, event->u.worker.worker, event->t_ns, on);
@@ -436,6 +498,9 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
     switch (event->type) {
     case AISIM_EV_ARRIVE:
         on_arrive(recorder, request, event->t_ns);
+        break;
+    case AISIM_EV_ROUTE:
+        on_route(recorder, event);
         break;
     case AISIM_EV_FIRST_TOKEN:
         if (aisim_recorder_measured(recorder, request)) {
@@ -508,7 +573,7 @@ aisim_observer aisim_recorder_observer(aisim_recorder *recorder)
         AISIM_EV_FINISH,       AISIM_EV_REJECT,     AISIM_EV_GAP,         AISIM_EV_TRANSFER_END,
         AISIM_EV_WORKER_STATE, AISIM_EV_PASS_END,   AISIM_EV_KV_LEVEL,    AISIM_EV_PHASE,
         AISIM_EV_VERIFY,       AISIM_EV_UNFINISHED, AISIM_EV_PLAY_START,  AISIM_EV_PLAY_END,
-        AISIM_EV_RANK_TOTALS};
+        AISIM_EV_RANK_TOTALS,  AISIM_EV_ROUTE};
     aisim_observer observer = {.context = recorder, .fn = observe};
     for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         observer.mask |= AISIM_EV_BIT(wanted[i]);

@@ -121,6 +121,11 @@ void aisim_recorder_warn(aisim_recorder *recorder, const char *text);
 /** The scenario's own metrics; owned by the recorder. */
 aisim_custom *aisim_recorder_custom(aisim_recorder *recorder);
 
+/** Makes a report of what has happened until t (now) possible while the run goes on: gauges count
+ * up to the end of the interval as it stands; token gaps that wait for their request are not in it.
+ * Changes no figure of the report at the end. */
+void aisim_recorder_peek(aisim_recorder *recorder, int64_t t_ns);
+
 /** Closes gaps and gauges at t, the end of the run. The first call counts. */
 void aisim_recorder_finish(aisim_recorder *recorder, int64_t t_ns);
 

@@ -108,6 +108,7 @@ void aisim_recorder_free(aisim_recorder *recorder)
     aisim_array_free(&recorder->handed_bytes);
     aisim_array_free(&recorder->handed_free);
     aisim_array_free(&recorder->completions);
+    aisim_array_free(&recorder->overlaps);
     aisim_array_free(&recorder->lane_start_ns);
     aisim_array_free(&recorder->classes);
     aisim_array_free(&recorder->workers);
@@ -142,6 +143,7 @@ void aisim_recorder_worker(aisim_recorder *recorder, const aisim_recorder_worker
                               .gpus = info->gpus,
                               .first_rank = info->first_rank,
                               .ranks = info->ranks,
+                              .blocks = info->blocks,
                               .batched_tokens = info->batched_tokens};
     uint32_t worker = recorder->workers.len;
     aisim_array_push(&recorder->workers, sums);

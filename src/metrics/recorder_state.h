@@ -60,7 +60,7 @@ typedef struct aisim_worker_sums {
     char *pool, *role;
     double gpus;
     uint32_t first_rank, ranks;
-    uint64_t batched_tokens;
+    uint64_t blocks, batched_tokens;
     AISIM_ARRAY(aisim_provision) provisions; /* ascending */
     uint64_t completed, input_tokens, output_tokens, preemptions, evicted_blocks;
 } aisim_worker_sums;
@@ -72,6 +72,12 @@ typedef struct aisim_rank_sums {
     uint64_t prefill_tokens, recomputed_tokens, decode_tokens, emitted;
     int64_t busy_ns;
 } aisim_rank_sums;
+
+/* Residency at the decision about a live request, by slot. */
+typedef struct aisim_overlap {
+    uint32_t request_id; /* 0 = none */
+    int64_t chosen_blocks, best_blocks;
+} aisim_overlap;
 
 typedef struct aisim_transfer_sums {
     uint64_t jobs, bytes;
@@ -110,6 +116,10 @@ struct aisim_recorder {
     uint64_t drafts, drafted, accepted;
     uint64_t accepted_more[AISIM_SPEC_POSITIONS]; /* verifications that accepted more than j */
     uint32_t positions;                           /* drafts of the widest verification */
+
+    /* router.regret: of live requests, and of the cohort */
+    AISIM_ARRAY(aisim_overlap) overlaps;
+    uint64_t regret_decisions, chosen_blocks, best_blocks;
 
     /* distributions */
     aisim_digest distributions[AISIM_DISTRIBUTIONS];

@@ -265,9 +265,11 @@ static void put_scheduler(aisim_results *results, uint32_t totals, const aisim_r
             budget += (double)limit * (double)rank->passes;
             tokens_of_budget += tokens;
         }
-        double idle = (double)(base->to_ns - base->from_ns) - (double)rank->busy_ns;
+        double there =
+            (double)aisim_report_rank_ns(recorder, rank->worker, base->from_ns, base->to_ns);
+        double idle = there - (double)rank->busy_ns;
         idle_ns += idle > 0 ? idle : 0;
-        span_ns += (double)(base->to_ns - base->from_ns);
+        span_ns += there;
         sum.passes += rank->passes;
         sum.prefill_passes += rank->prefill_passes;
         sum.decode_passes += rank->decode_passes;
@@ -361,6 +363,20 @@ static void put_blocks(aisim_results *results, uint32_t totals, const aisim_reco
     aisim_results_number(results, host, "fence_ms", aisim_ms_from_ns(sum->fence_ns));
 }
 
+/* router.regret (spec/routing.md §7): a prediction about residency, never cache reuse. */
+static void put_routing(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
+{
+    if (recorder->overlaps.len == 0) {
+        return; /* nobody asked */
+    }
+    uint32_t object = aisim_results_object(results, totals, "routing");
+    aisim_results_uint(results, object, "decisions", recorder->regret_decisions);
+    aisim_results_uint(results, object, "overlap_chosen_blocks", recorder->chosen_blocks);
+    aisim_results_uint(results, object, "overlap_best_blocks", recorder->best_blocks);
+    aisim_results_uint(results, object, "regret_blocks",
+                       recorder->best_blocks - recorder->chosen_blocks);
+}
+
 static void put_plays(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
 {
     uint32_t object = aisim_results_object(results, totals, "plays");
@@ -399,6 +415,7 @@ static void put_totals(aisim_results *results, aisim_recorder *recorder)
     put_blocks(results, totals, recorder, &base);
     put_plays(results, totals, recorder);
     put_trend(results, totals, recorder);
+    put_routing(results, totals, recorder);
 }
 
 void aisim_report_build(aisim_results *results, aisim_recorder *recorder,

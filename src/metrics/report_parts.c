@@ -189,7 +189,7 @@ void aisim_report_classes(aisim_results *results, const aisim_recorder *recorder
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
-double aisim_report_worker_s(const aisim_worker_sums *worker, int64_t from_ns, int64_t to_ns)
+int64_t aisim_report_worker_ns(const aisim_worker_sums *worker, int64_t from_ns, int64_t to_ns)
 {
     int64_t held_ns = 0;
     for (uint32_t i = 0; i < worker->provisions.len; i++) {
@@ -202,7 +202,20 @@ double aisim_report_worker_s(const aisim_worker_sums *worker, int64_t from_ns, i
             held_ns += end_ns - begin_ns;
         }
     }
-    return aisim_s_from_ns(held_ns);
+    return held_ns;
+}
+
+double aisim_report_worker_s(const aisim_worker_sums *worker, int64_t from_ns, int64_t to_ns)
+{
+    return aisim_s_from_ns(aisim_report_worker_ns(worker, from_ns, to_ns));
+}
+
+int64_t aisim_report_rank_ns(const aisim_recorder *recorder, uint32_t worker, int64_t from_ns,
+                             int64_t to_ns)
+{
+    bool told = worker != AISIM_NONE && recorder->workers.data[worker].provisions.len > 0;
+    return told ? aisim_report_worker_ns(&recorder->workers.data[worker], from_ns, to_ns)
+                : to_ns - from_ns;
 }
 
 static void put_gauge(aisim_results *results, uint32_t parent, const char *key,
@@ -257,7 +270,7 @@ static void put_worker(aisim_results *results, uint32_t list, aisim_recorder *re
         passes += recorder->ranks.data[worker->first_rank + i].passes;
         busy_ns += recorder->ranks.data[worker->first_rank + i].busy_ns;
     }
-    double span_ns = (double)(to_ns - from_ns) * worker->ranks;
+    double span_ns = (double)aisim_report_rank_ns(recorder, index, from_ns, to_ns) * worker->ranks;
     double idle = 1 - fmin(1, aisim_report_ratio((double)busy_ns, span_ns));
     uint32_t object = aisim_results_object(results, list, NULL);
     aisim_results_uint(results, object, "worker", index + 1);

@@ -6,6 +6,11 @@
 #include "metrics/report.h"
 
 /** Seconds in [from, to) in which a worker was provisioned. */
+/** Time in [from, to) for which the worker is provisioned. */
+int64_t aisim_report_worker_ns(const aisim_worker_sums *worker, int64_t from_ns, int64_t to_ns);
+/** The same for a rank of a worker, AISIM_NONE or one that nobody provisioned: the whole time. */
+int64_t aisim_report_rank_ns(const aisim_recorder *recorder, uint32_t worker, int64_t from_ns,
+                             int64_t to_ns);
 double aisim_report_worker_s(const aisim_worker_sums *worker, int64_t from_ns, int64_t to_ns);
 
 /** Object {mean, peak, p99}; all null when no time was counted. */

@@ -1,8 +1,7 @@
 /* request_log.h - requests.jsonl: one JSON object per request, sorted, without holding them.
  *
- * Records arrive in the order of their ends and are appended to PATH.part; an index of 40 bytes per
- * record (key, offset) stays in memory. Closing copies the lines in order to PATH.tmp, or keeps the
- * file when it is in order already, and renames it to PATH: a file of the final name is complete.
+ * Records arrive in the order of their ends and go to a spool (spool.h); an index of 48 bytes per
+ * record (key, place) stays in memory. Closing puts the lines in order.
  * Order: by authored id when every record has one (bytes of the text), else by arrival, then by id
  * (spec/report.md §5). The bytes depend on the records alone. */
 #ifndef AISIM_METRICS_REQUEST_LOG_H

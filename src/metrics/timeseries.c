@@ -16,6 +16,7 @@ typedef struct {
 struct aisim_timeseries {
     AISIM_ARRAY(uint32_t) rank_worker;
     AISIM_ARRAY(worker_counters) workers;
+    AISIM_ARRAY(aisim_metric *) columns; /* of the scenario */
     AISIM_ARRAY(char) text;
 };
 
@@ -54,9 +55,25 @@ void aisim_timeseries_free(aisim_timeseries *series)
     if (series != NULL) {
         aisim_array_free(&series->rank_worker);
         aisim_array_free(&series->workers);
+        aisim_array_free(&series->columns);
         aisim_array_free(&series->text);
         aisim_free(series);
     }
+}
+
+void aisim_timeseries_custom(aisim_timeseries *series, aisim_custom *custom)
+{
+    series->text.len--; /* the line feed of the header */
+    for (uint32_t i = 0; i < aisim_custom_count(custom); i++) {
+        aisim_metric *metric = aisim_custom_at(custom, i);
+        const aisim_metric_spec *spec = aisim_metric_spec_of(metric);
+        if (spec->series) {
+            aisim_array_push(&series->columns, metric);
+            put(series, ",", 1);
+            put(series, spec->name, (uint32_t)strlen(spec->name));
+        }
+    }
+    put(series, "\n", 1);
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */
@@ -67,15 +84,13 @@ static void count(worker_counters *worker, const aisim_event *event)
     case AISIM_EV_PASS_END:
         worker->prefill_tokens += event->u.pass->prefill_tokens;
         worker->decode_tokens += event->u.pass->emitted;
+        worker->evicted_blocks += event->u.pass->evicted;
         break;
     case AISIM_EV_ADMIT:
         worker->cached_tokens += event->u.admit.reused_tokens;
         break;
     case AISIM_EV_PREEMPT:
         worker->preemptions++;
-        break;
-    case AISIM_EV_KV_EVICT:
-        worker->evicted_blocks += event->u.kv.tier == AISIM_TIER_DEVICE ? event->u.kv.blocks : 0;
         break;
     case AISIM_EV_VERIFY:
         worker->verifications++;
@@ -102,10 +117,9 @@ static void observe(void *context, const aisim_event *event)
 
 aisim_observer aisim_timeseries_observer(aisim_timeseries *series)
 {
-    return (aisim_observer){.mask =
-                                AISIM_EV_BIT(AISIM_EV_PASS_END) | AISIM_EV_BIT(AISIM_EV_ADMIT) |
-                                AISIM_EV_BIT(AISIM_EV_PREEMPT) | AISIM_EV_BIT(AISIM_EV_KV_EVICT) |
-                                AISIM_EV_BIT(AISIM_EV_VERIFY) | AISIM_EV_BIT(AISIM_EV_TRANSFER_END),
+    return (aisim_observer){.mask = AISIM_EV_BIT(AISIM_EV_PASS_END) | AISIM_EV_BIT(AISIM_EV_ADMIT) |
+                                    AISIM_EV_BIT(AISIM_EV_PREEMPT) | AISIM_EV_BIT(AISIM_EV_VERIFY) |
+                                    AISIM_EV_BIT(AISIM_EV_TRANSFER_END),
                             .context = series,
                             .fn = observe};
 }
@@ -119,6 +133,27 @@ static void put_number(aisim_timeseries *series, double value, char end)
     uint32_t n = isfinite(value) ? aisim_json_number(text, sizeof text - 1, value) : 0;
     text[n++] = end;
     put(series, text, n);
+}
+
+/* The value of a metric of the scenario now. */
+static double value_of(aisim_metric *metric)
+{
+    double num, den;
+    switch (aisim_metric_spec_of(metric)->kind) {
+    case AISIM_METRIC_COUNTER:
+        return aisim_metric_total(metric, 0);
+    case AISIM_METRIC_GAUGE: {
+        const aisim_gauge *gauge = aisim_metric_gauge(metric, 0);
+        return gauge->set ? gauge->value : (double)NAN;
+    }
+    case AISIM_METRIC_HIST:
+        return (double)aisim_metric_digest(metric, 0)->n;
+    case AISIM_METRIC_RATIO:
+        aisim_metric_ratio(metric, &num, &den);
+        return den != 0 ? num / den : (double)NAN;
+    default:
+        return (double)NAN;
+    }
 }
 
 void aisim_timeseries_sample(aisim_timeseries *series, int64_t t_ns, uint32_t index,
@@ -140,7 +175,8 @@ void aisim_timeseries_sample(aisim_timeseries *series, int64_t t_ns, uint32_t in
                               (double)state->kv_used,
                               (double)state->kv_cached,
                               (double)state->kv_total,
-                              (double)state->state_used,
+                              state->state_used == UINT64_MAX ? (double)NAN
+                                                              : (double)state->state_used,
                               (double)state->host_used,
                               (double)worker->prefill_tokens / seconds,
                               (double)worker->decode_tokens / seconds,
@@ -155,7 +191,11 @@ void aisim_timeseries_sample(aisim_timeseries *series, int64_t t_ns, uint32_t in
                               (double)state->router_queue};
     uint32_t n = sizeof columns / sizeof *columns;
     for (uint32_t i = 0; i < n; i++) {
-        put_number(series, columns[i], i + 1 < n ? ',' : '\n');
+        put_number(series, columns[i], i + 1 < n || series->columns.len > 0 ? ',' : '\n');
+    }
+    for (uint32_t i = 0; i < series->columns.len; i++) {
+        put_number(series, value_of(series->columns.data[i]),
+                   i + 1 < series->columns.len ? ',' : '\n');
     }
     *worker = (worker_counters){.sampled_ns = t_ns};
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "aisim/events.h"
+#include "metrics/custom.h"
 #include "metrics/json.h"
 
 typedef struct aisim_timeseries aisim_timeseries;
@@ -22,9 +23,9 @@ typedef struct aisim_timeseries aisim_timeseries;
 /** State of a worker after all events of an instant. */
 typedef struct aisim_timeseries_state {
     uint64_t running, waiting;
-    uint64_t kv_used, kv_cached, kv_total;                /**< blocks */
-    uint64_t state_used;                                  /**< blocks of recurrent state */
-    uint64_t host_used;                                   /**< blocks in the host tier */
+    uint64_t kv_used, kv_cached, kv_total; /**< blocks */
+    uint64_t state_used; /**< blocks of recurrent state; UINT64_MAX = unknown, an empty field */
+    uint64_t host_used;  /**< blocks in the host tier */
     uint64_t in_flight_clients, live_plays, router_queue; /**< of the whole run */
 } aisim_timeseries_state;
 
@@ -33,6 +34,11 @@ aisim_timeseries *aisim_timeseries_new(const uint32_t *rank_worker, uint32_t ran
 void aisim_timeseries_free(aisim_timeseries *series); /**< NULL allowed */
 
 aisim_observer aisim_timeseries_observer(aisim_timeseries *series);
+
+/** Adds one column per metric of the scenario that was declared with `series`: the total of a
+ *  counter, the value of a gauge, the number of values of a histogram, a ratio. Before the first
+ *  sample; the metrics must live as long as the series. */
+void aisim_timeseries_custom(aisim_timeseries *series, aisim_custom *custom);
 
 /** One row. Times of one worker do not decrease; a second sample at the same time replaces nothing
  *  and is left out. */

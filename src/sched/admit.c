@@ -123,8 +123,8 @@ static uint32_t idle_pins(const aisim_rank *rank, const aisim_head_hit *hit)
 }
 
 /* E-P12: the whole known context is charged; idle hit blocks get no discount. */
-bool aisim_rank_gate_opens(const aisim_rank *rank, const aisim_request *r,
-                           const aisim_head_hit *hit, bool load)
+static uint64_t gate_needs(const aisim_rank *rank, const aisim_request *r,
+                           const aisim_head_hit *hit)
 {
     uint64_t need = aisim_blocks_of(&rank->pool, aisim_known(r));
     uint64_t there = hit->reserved > hit->active ? hit->reserved : hit->active;
@@ -132,6 +132,13 @@ bool aisim_rank_gate_opens(const aisim_rank *rank, const aisim_request *r,
     if (aisim_rank_stateful(rank)) {
         need += rank->config.kv.state_blocks + idle_pins(rank, hit);
     }
+    return need;
+}
+
+bool aisim_rank_gate_opens(const aisim_rank *rank, const aisim_request *r,
+                           const aisim_head_hit *hit, bool load)
+{
+    uint64_t need = gate_needs(rank, r, hit);
     uint64_t available =
         aisim_load_available(rank->pool.blocks, aisim_block_pool_active(&rank->pool),
                              load ? rank->offload.headroom : 0); /* E-R4 */
@@ -212,7 +219,7 @@ static void enter(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t rec
     entry->reused = reused;
 }
 
-typedef enum { ADMITTED, NEXT_HEAD, STOP } outcome;
+typedef enum { ADMITTED, NEXT_HEAD, STOP, SKIP } outcome;
 
 static outcome reject_head(aisim_rank *rank, uint32_t slot, aisim_end_reason reason)
 {
@@ -326,6 +333,9 @@ static outcome admit_with_hit(aisim_rank *rank, uint32_t slot, const aisim_head_
     }
     uint32_t d = aisim_rank_share(rank, r, reused, 0); /* E-P14 */
     bool pad = padded(rank, r, reused);
+    if (d > 0 && !pad && aisim_rank_point(rank, AISIM_POINT_CHUNK)) {
+        d = aisim_rank_ask_chunk(rank, r, reused, d);
+    }
     if (pad) {
         d = 1 + rank->config.speculation.depth;
         if (d > rank->budget_left) {
@@ -361,6 +371,26 @@ static outcome admit_with_hit(aisim_rank *rank, uint32_t slot, const aisim_head_
     return ADMITTED;
 }
 
+/* Point admit. ADMITTED: no objection, the gate decides; what can never fit is not asked about. */
+static outcome ask_admit(aisim_rank *rank, uint32_t slot, const aisim_head_hit *hit)
+{
+    const aisim_request *r = aisim_rank_request(rank, slot);
+    if (rank->config.scheduler.never_fits == AISIM_NEVER_FITS_REJECT &&
+        !aisim_rank_fits_alone(rank, r, 0, 0)) {
+        return ADMITTED;
+    }
+    uint64_t free_blocks = rank->pool.blocks - aisim_block_pool_active(&rank->pool);
+    switch (aisim_rank_ask_admit(rank, slot, gate_needs(rank, r, hit), free_blocks)) {
+    case AISIM_ADMIT_SKIP:
+        return SKIP;
+    case AISIM_ADMIT_STOP:
+        return STOP;
+    case AISIM_ADMIT_YES:
+        break;
+    }
+    return ADMITTED;
+}
+
 static outcome plan_head(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
@@ -384,6 +414,12 @@ static outcome plan_head(aisim_rank *rank, uint32_t slot)
     }
     if (hit.same_pass) {
         return STOP;
+    }
+    if (aisim_rank_point(rank, AISIM_POINT_ADMIT) && r->state != AISIM_REQ_SKIPPED) {
+        outcome asked = ask_admit(rank, slot, &hit);
+        if (asked != ADMITTED) {
+            return asked;
+        }
     }
     if (rank->offload.host != NULL) {
         if (rank->config.scheduler.never_fits == AISIM_NEVER_FITS_REJECT &&
@@ -430,6 +466,24 @@ static bool unblock(aisim_rank *rank, uint32_t head)
     return true;
 }
 
+/* The head waits outside the queue while those behind it are looked at; it keeps its place. */
+static void step_aside(aisim_rank *rank, uint32_t slot)
+{
+    aisim_queue *queue = &rank->waiting;
+    aisim_skipped passed = {slot, aisim_queue_at(queue, aisim_rank_request(rank, slot)->position)};
+    aisim_array_push(&rank->passed, passed);
+    aisim_queue_remove(queue, &rank->engine->requests, slot);
+}
+
+static void step_back(aisim_rank *rank)
+{
+    for (uint32_t i = 0; i < rank->passed.len; i++) {
+        aisim_queue_push(&rank->waiting, &rank->engine->requests, rank->passed.data[i].slot,
+                         rank->passed.data[i].key);
+    }
+    rank->passed.len = 0;
+}
+
 void aisim_rank_plan_waiting(aisim_rank *rank)
 {
     const aisim_scheduler_config *config = &rank->config.scheduler;
@@ -444,10 +498,15 @@ void aisim_rank_plan_waiting(aisim_rank *rank)
         if (result == STOP) {
             break;
         }
+        if (result == SKIP) {
+            step_aside(rank, head);
+            continue;
+        }
         const aisim_batch *batch = aisim_rank_current(rank);
         if (result == ADMITTED && rank->budget_left == 0 &&
             batch->plan.data[batch->plan.len - 1].tokens == 0) {
             break; /* E-P16 */
         }
     }
+    step_back(rank);
 }

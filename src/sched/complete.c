@@ -375,9 +375,6 @@ void aisim_rank_tell_kv(aisim_rank *rank)
     const aisim_block_pool *pool = &rank->pool;
     for (uint32_t i = rank->kv_told; engine->kv_changed != NULL && i < pool->log.len; i++) {
         const aisim_kv_log_entry *e = &pool->log.data[i];
-        if (!aisim_content_alive(engine->content, e->run)) {
-            continue; /* came and went since the last telling: the hearer never had it */
-        }
         if (e->kind == AISIM_KV_STORED ||
             (e->kind == AISIM_KV_EVICTED && e->how == AISIM_GONE_LAST)) {
             engine->kv_changed(engine->context, rank->index, e->kind == AISIM_KV_STORED, e->run,

@@ -173,7 +173,7 @@ static bool possible(const aisim_rank *rank)
     const aisim_scheduler_config *s = &rank->config.scheduler;
     return rank->config.speculation.mode == AISIM_SPECULATION_NONE &&
            s->overlap == AISIM_OVERLAP_NONE && s->policy == AISIM_POLICY_FCFS &&
-           s->preemption == AISIM_PREEMPTION_LIFO &&
+           s->preemption == AISIM_PREEMPTION_LIFO && !aisim_rank_point(rank, AISIM_POINT_VICTIM) &&
            !aisim_wanted(&rank->engine->observers, AISIM_EV_TOKENS);
 }
 

@@ -10,8 +10,8 @@
  * everything else in a pass, in running order, exactly as the plain loop does it. Whenever the
  * plain loop could decide otherwise (not enough budget or blocks for all of them, a listener for
  * each token) the cruise is dissolved first and the plain loop runs. Cruising needs: no
- * speculation, no overlap, fcfs with lifo victims (a victim is then never a cruiser while others
- * run).
+ * speculation, no overlap, fcfs with lifo victims and no point `victim` (a victim is then never a
+ * cruiser while others run).
  *
  * request.computed, generated, lease.allocated and last_token_ns of a cruiser are stale between its
  * due passes; aisim_cruise_sync brings them up to date. */

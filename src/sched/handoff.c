@@ -2,7 +2,8 @@
  * that cannot be scheduled yet. */
 #include "sched/plan.h"
 
-static void forget(uint32_t *slots, uint32_t *len, uint32_t slot)
+/* @return whether it was there */
+static bool forget(uint32_t *slots, uint32_t *len, uint32_t slot)
 {
     for (uint32_t i = 0; i < *len; i++) {
         if (slots[i] == slot) {
@@ -10,9 +11,10 @@ static void forget(uint32_t *slots, uint32_t *len, uint32_t slot)
                 slots[j - 1] = slots[j];
             }
             (*len)--;
-            return;
+            return true;
         }
     }
+    return false;
 }
 
 void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot)
@@ -27,10 +29,9 @@ void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot)
 void aisim_rank_unblock(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    if (r->state != AISIM_REQ_SKIPPED) {
-        return;
+    if (!forget(rank->skipped.data, &rank->skipped.len, slot)) {
+        return; /* in another queue, that of the host connector among them */
     }
-    forget(rank->skipped.data, &rank->skipped.len, slot);
     r->state = AISIM_REQ_WAITING;
     aisim_rank_enqueue(rank, slot);
     rank->blocked = false;
@@ -55,15 +56,15 @@ static bool try_reserve(aisim_rank *rank, uint32_t slot)
     if (!aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
         return false;
     }
-    aisim_rank_listen(rank); /* perhaps before the first pass */
+    aisim_rank_listen(rank);  /* perhaps before the first pass */
+    bool shadow = r->id == 0; /* it is the transfer that waits for copies, not the rank */
     int64_t *fence_ns = &rank->pool.extents.evicted_copy_ns, others_ns = *fence_ns;
-    *fence_ns = 0;
+    *fence_ns = shadow ? 0 : others_ns;
     aisim_grant_take(&rank->pool, &r->lease, &grant);
-    if (r->id ==
-        0) { /* a shadow: nothing is received into blocks being copied out (offload §7.5) */
+    if (shadow) { /* offload.md §7.5: nothing is received into blocks being copied out */
         r->waiting_since_ns = *fence_ns;
+        *fence_ns = others_ns;
     }
-    *fence_ns = others_ns;
     if (aisim_rank_stateful(rank)) {
         aisim_running state = {.slot = slot,
                                .entry = AISIM_NONE,

@@ -216,7 +216,7 @@ static step make_room(aisim_rank *rank, uint32_t *place, uint32_t d)
     uint32_t slots = aisim_min_u32(end + lookahead, aisim_rank_limit(rank));
     if (rejects(rank) &&
         !aisim_rank_fits_alone(rank, r, slots, own_state_blocks(rank, r, target))) {
-        aisim_rank_give_back(rank, slot, AISIM_NONE); /* E-S13, N5 */
+        aisim_rank_give_back(rank, slot, AISIM_NONE); /* E-P1a, D1; E-S13, N5 */
         aisim_rank_unrun(rank, *place);
         aisim_rank_decide_reject(rank, slot, AISIM_END_REJECTED_CAPACITY);
         return STEP_SAME_PLACE;
@@ -225,7 +225,7 @@ static step make_room(aisim_rank *rank, uint32_t *place, uint32_t d)
         if (rank->running.len == 1 && aisim_rank_drop_arrived(rank, AISIM_NONE)) {
             continue; /* it would give way to hand-offs that wait behind it, and again and again */
         }
-        uint32_t victim = aisim_rank_victim(rank);
+        uint32_t victim = aisim_rank_victim(rank, *place);
         bool self = victim == *place;
         aisim_rank_preempt(rank, victim, true);
         if (self) {
@@ -241,14 +241,7 @@ static step make_room(aisim_rank *rank, uint32_t *place, uint32_t d)
 
 static step plan_one(aisim_rank *rank, uint32_t *place)
 {
-    uint32_t slot = rank->running.data[*place].slot;
-    aisim_request *r = aisim_rank_request(rank, slot);
-    if (rejects(rank) && !aisim_rank_fits_alone(rank, r, 0, 0)) { /* E-P1a, D1 */
-        aisim_rank_give_back(rank, slot, AISIM_NONE);
-        aisim_rank_unrun(rank, *place);
-        aisim_rank_decide_reject(rank, slot, AISIM_END_REJECTED_CAPACITY);
-        return STEP_SAME_PLACE;
-    }
+    const aisim_request *r = aisim_rank_request(rank, rank->running.data[*place].slot);
     if ((rank->deferred && r->computed < r->prompt_tokens) || passed_over(rank, r)) {
         return STEP_NEXT; /* E-P1 */
     }
@@ -257,6 +250,9 @@ static step plan_one(aisim_rank *rank, uint32_t *place)
     }
     const aisim_running *running = &rank->running.data[*place];
     uint32_t d = aisim_rank_share(rank, r, r->computed, running->placeholders);
+    if (d > 0 && aisim_rank_point(rank, AISIM_POINT_CHUNK)) {
+        d = aisim_rank_ask_chunk(rank, r, r->computed, d);
+    }
     if (d > 0) {
         d = aisim_rank_split(rank, r, running->junction, r->computed, d);
     }
@@ -309,6 +305,7 @@ static void begin(aisim_rank *rank, int64_t t_ns, bool defer)
     rank->prompt_planned = 0;
     rank->preempted = false;
     rank->deferred = defer;
+    rank->kept_waiting = 0;
     aisim_recurrents_begin_pass(&rank->recurrents, &rank->pool);
     for (uint32_t i = 0; rank->in_flight > 0 && i < rank->running.len; i++) {
         rank->running.data[i].entry = AISIM_NONE; /* of the batch planned before */

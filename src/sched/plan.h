@@ -46,6 +46,23 @@ static inline bool aisim_rank_arrived(const aisim_request *r)
     return r->state == AISIM_REQ_WAITING && (r->flags & AISIM_REQF_ARRIVED) != 0 && r->computed > 0;
 }
 
+/** The scheduler point is set. */
+static inline bool aisim_rank_point(const aisim_rank *rank, aisim_point point)
+{
+    return (rank->point_mask & AISIM_POINT_BIT(point)) != 0;
+}
+/* The questions (points.c). Each answer is checked; after one that is of no use the run ends, and
+ * the rule of the specification stands in for it until then. */
+uint64_t aisim_rank_ask_order(aisim_rank *rank, uint32_t slot); /**< key */
+aisim_admit_answer aisim_rank_ask_admit(aisim_rank *rank, uint32_t slot, uint64_t need_blocks,
+                                        uint64_t free_blocks);
+/** @param fallback  place in the running list by E-V1
+ *  @param needs     place of the request that wants blocks, AISIM_NONE = all (a burst) */
+uint32_t aisim_rank_ask_victim(aisim_rank *rank, uint32_t fallback, uint32_t needs);
+/** @param most  tokens by E-P2. @return tokens of the chunk */
+uint32_t aisim_rank_ask_chunk(aisim_rank *rank, const aisim_request *r, uint32_t from,
+                              uint32_t most);
+
 /** KV events are recorded only while somebody wants them (E-H7). */
 static inline void aisim_rank_listen(aisim_rank *rank)
 {
@@ -93,8 +110,9 @@ void aisim_offload_show(aisim_rank *rank, int64_t t_ns);
 /** Step 2 of a pass (admit.c). */
 void aisim_rank_plan_waiting(aisim_rank *rank);
 
-/** E-V1: place in the running list of the next victim; the list is not empty. */
-uint32_t aisim_rank_victim(const aisim_rank *rank);
+/** E-V1: place in the running list of the next victim; the list is not empty.
+ *  @param needs  place of the request that wants blocks, AISIM_NONE = all (a burst) */
+uint32_t aisim_rank_victim(aisim_rank *rank, uint32_t needs);
 /** E-V2: the running request at `place` loses its blocks and goes back to the queue. `undone`: what
  *  this pass gave it did not run (E-V3, E-S15); otherwise it ran, only its result is lost (E-M1).
  */

@@ -1,7 +1,7 @@
 /* preempt.c - choosing a victim and undoing what the pass had booked for it (spec/engine.md §5). */
 #include "sched/plan.h"
 
-uint32_t aisim_rank_victim(const aisim_rank *rank)
+static uint32_t victim_by_rule(const aisim_rank *rank)
 {
     AISIM_ASSERT(rank->running.len > 0);
     if (rank->config.scheduler.policy != AISIM_POLICY_PRIORITY) {
@@ -19,6 +19,13 @@ uint32_t aisim_rank_victim(const aisim_rank *rank)
         }
     }
     return worst;
+}
+
+uint32_t aisim_rank_victim(aisim_rank *rank, uint32_t needs)
+{
+    uint32_t victim = victim_by_rule(rank);
+    return aisim_rank_point(rank, AISIM_POINT_VICTIM) ? aisim_rank_ask_victim(rank, victim, needs)
+                                                      : victim;
 }
 
 void aisim_rank_unrun(aisim_rank *rank, uint32_t place)

@@ -2,10 +2,11 @@
 #include "sched/queue.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 
-uint64_t aisim_queue_key(aisim_queue *queue, const aisim_request *r, aisim_policy policy)
+uint64_t aisim_queue_key_of(aisim_queue *queue, const aisim_request *r, aisim_policy policy)
 {
     if (policy == AISIM_POLICY_PRIORITY) {
         /* shift the signed priority to unsigned order */
@@ -18,50 +19,65 @@ uint64_t aisim_queue_key(aisim_queue *queue, const aisim_request *r, aisim_polic
     return (UINT64_C(1) << 62) + r->ordinal;
 }
 
-static void place(aisim_queue *queue, aisim_requests *table, uint32_t i, uint64_t key,
+uint64_t aisim_queue_order_of(double number)
+{
+    double value = number == 0.0 ? 0.0 : number; /* one zero */
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint64_t sign = UINT64_C(1) << 63;
+    return bits & sign ? ~bits : bits | sign;
+}
+
+static void place(aisim_queue *queue, aisim_requests *table, uint32_t i, aisim_queue_key key,
                   uint32_t slot)
 {
-    queue->keys.data[i] = key;
+    queue->keys.data[i] = key.key;
     queue->slots.data[i] = slot;
+    if (queue->ordered) {
+        queue->orders.data[i] = key.order;
+    }
     aisim_requests_at(table, slot)->position = i;
 }
 
-static void sift_up(aisim_queue *queue, aisim_requests *table, uint32_t i, uint64_t key,
+static void sift_up(aisim_queue *queue, aisim_requests *table, uint32_t i, aisim_queue_key key,
                     uint32_t slot)
 {
-    while (i > 0 && queue->keys.data[(i - 1) / 2] > key) {
+    while (i > 0 && aisim_queue_before(key, aisim_queue_at(queue, (i - 1) / 2))) {
         uint32_t parent = (i - 1) / 2;
-        place(queue, table, i, queue->keys.data[parent], queue->slots.data[parent]);
+        place(queue, table, i, aisim_queue_at(queue, parent), queue->slots.data[parent]);
         i = parent;
     }
     place(queue, table, i, key, slot);
 }
 
-static void sift_down(aisim_queue *queue, aisim_requests *table, uint32_t i, uint64_t key,
+static void sift_down(aisim_queue *queue, aisim_requests *table, uint32_t i, aisim_queue_key key,
                       uint32_t slot)
 {
-    const uint64_t *keys = queue->keys.data;
     for (;;) {
         uint32_t child = 2 * i + 1;
         if (child >= queue->keys.len) {
             break;
         }
-        if (child + 1 < queue->keys.len && keys[child + 1] < keys[child]) {
+        if (child + 1 < queue->keys.len &&
+            aisim_queue_before(aisim_queue_at(queue, child + 1), aisim_queue_at(queue, child))) {
             child++;
         }
-        if (keys[child] >= key) {
+        if (!aisim_queue_before(aisim_queue_at(queue, child), key)) {
             break;
         }
-        place(queue, table, i, keys[child], queue->slots.data[child]);
+        place(queue, table, i, aisim_queue_at(queue, child), queue->slots.data[child]);
         i = child;
     }
     place(queue, table, i, key, slot);
 }
 
-void aisim_queue_push(aisim_queue *queue, aisim_requests *table, uint32_t slot, uint64_t key)
+void aisim_queue_push(aisim_queue *queue, aisim_requests *table, uint32_t slot, aisim_queue_key key)
 {
-    aisim_array_push(&queue->keys, key);
+    aisim_array_push(&queue->keys, key.key);
     aisim_array_push(&queue->slots, slot);
+    if (queue->ordered) {
+        aisim_array_push(&queue->orders, key.order);
+    }
     sift_up(queue, table, queue->keys.len - 1, key, slot);
 }
 
@@ -70,12 +86,14 @@ void aisim_queue_remove(aisim_queue *queue, aisim_requests *table, uint32_t slot
     uint32_t i = aisim_requests_at(table, slot)->position;
     AISIM_CHECK(i < queue->slots.len && queue->slots.data[i] == slot);
     aisim_requests_at(table, slot)->position = AISIM_NONE;
-    uint64_t key = queue->keys.data[--queue->keys.len];
+    aisim_queue_key key = aisim_queue_at(queue, queue->keys.len - 1);
+    queue->keys.len--;
+    queue->orders.len -= queue->ordered;
     uint32_t last = queue->slots.data[--queue->slots.len];
     if (i == queue->slots.len) {
         return;
     }
-    if (i > 0 && queue->keys.data[(i - 1) / 2] > key) {
+    if (i > 0 && aisim_queue_before(key, aisim_queue_at(queue, (i - 1) / 2))) {
         sift_up(queue, table, i, key, last);
     } else {
         sift_down(queue, table, i, key, last);
@@ -83,14 +101,14 @@ void aisim_queue_remove(aisim_queue *queue, aisim_requests *table, uint32_t slot
 }
 
 typedef struct keyed {
-    uint64_t key;
+    aisim_queue_key key;
     uint32_t slot;
 } keyed;
 
 static int by_key(const void *left, const void *right)
 {
     const keyed *a = left, *b = right;
-    return (a->key > b->key) - (a->key < b->key);
+    return aisim_queue_before(b->key, a->key) - aisim_queue_before(a->key, b->key);
 }
 
 void aisim_queue_sorted(const aisim_queue *queue, uint32_t *out)
@@ -98,7 +116,7 @@ void aisim_queue_sorted(const aisim_queue *queue, uint32_t *out)
     uint32_t n = queue->slots.len;
     keyed *copy = aisim_alloc(n, sizeof *copy);
     for (uint32_t i = 0; i < n; i++) {
-        copy[i] = (keyed){queue->keys.data[i], queue->slots.data[i]};
+        copy[i] = (keyed){aisim_queue_at(queue, i), queue->slots.data[i]};
     }
     if (n > 0) {
         qsort(copy, n, sizeof *copy, by_key);
@@ -113,6 +131,7 @@ void aisim_queue_deinit(aisim_queue *queue)
 {
     aisim_array_free(&queue->keys);
     aisim_array_free(&queue->slots);
+    aisim_array_free(&queue->orders);
 }
 
 /* ---- length statistics ----------------------------------------------------------------------- */

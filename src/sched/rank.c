@@ -41,6 +41,8 @@ void aisim_rank_deinit(aisim_rank *rank)
     aisim_array_free(&rank->held);
     aisim_array_free(&rank->pending);
     aisim_array_free(&rank->received);
+    aisim_array_free(&rank->passed);
+    aisim_array_free(&rank->chosen);
     for (uint32_t i = 0; i < rank->batches.len; i++) {
         aisim_array_free(&rank->batches.data[i].plan);
         aisim_array_free(&rank->batches.data[i].decisions);
@@ -85,9 +87,12 @@ bool aisim_rank_has_decode(const aisim_rank *rank)
 void aisim_rank_enqueue(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    uint64_t key = aisim_queue_key(&rank->waiting, r, rank->config.scheduler.policy);
-    if (rank->offload.host != NULL && aisim_rank_arrived(r)) {
-        key = r->ordinal; /* offload.md §7.5: before all others */
+    aisim_queue_key key = {
+        .key = aisim_queue_key_of(&rank->waiting, r, rank->config.scheduler.policy)};
+    if (aisim_rank_point(rank, AISIM_POINT_ORDER)) {
+        key.order = aisim_rank_ask_order(rank, slot);
+    } else if (rank->offload.host != NULL && aisim_rank_arrived(r)) {
+        key.key = r->ordinal; /* offload.md §7.5: before all others */
     }
     aisim_queue_push(&rank->waiting, &rank->engine->requests, slot, key);
     if (r->state == AISIM_REQ_PREEMPTED) {
@@ -184,7 +189,9 @@ void aisim_rank_set_priority(aisim_rank *rank, uint32_t slot, int32_t priority)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
     bool queued = r->state == AISIM_REQ_WAITING || r->state == AISIM_REQ_PREEMPTED;
-    if (queued && rank->config.scheduler.policy == AISIM_POLICY_PRIORITY) {
+    bool placed = rank->config.scheduler.policy == AISIM_POLICY_PRIORITY ||
+                  aisim_rank_point(rank, AISIM_POINT_ORDER);
+    if (queued && placed) {
         aisim_rank_dequeue(rank, slot);
         r->priority = priority;
         aisim_rank_enqueue(rank, slot);
@@ -240,7 +247,8 @@ static uint64_t verify_waiting(const aisim_rank *rank)
         const aisim_request *r = aisim_rank_request(rank, rank->waiting.slots.data[i]);
         AISIM_CHECK(r->position == i);
         owned += aisim_lease_owned(&rank->pool, &r->lease);
-        AISIM_CHECK(i == 0 || rank->waiting.keys.data[(i - 1) / 2] < rank->waiting.keys.data[i]);
+        AISIM_CHECK(i == 0 || aisim_queue_before(aisim_queue_at(&rank->waiting, (i - 1) / 2),
+                                                 aisim_queue_at(&rank->waiting, i)));
         if (r->state == AISIM_REQ_WAITING) {
             prefill += r->prompt_tokens;
             prefill_n++;

@@ -14,6 +14,7 @@
 #define AISIM_SCHED_RANK_H
 
 #include "aisim/config.h"
+#include "aisim/points.h"
 #include "base/rng.h"
 #include "kv/block_pool.h"
 #include "sched/cruise.h"
@@ -94,6 +95,12 @@ typedef struct aisim_head_hit {
     bool same_pass;          /* R12 wait */
 } aisim_head_hit;
 
+/** A head that waits outside the queue until the end of step 2 (point admit). */
+typedef struct aisim_skipped {
+    uint32_t slot;
+    aisim_queue_key key;
+} aisim_skipped;
+
 /** Result of one entry given by a test instead of drawn: tokens with the base, 0 = none. */
 typedef struct aisim_result {
     uint32_t slot;
@@ -150,6 +157,13 @@ typedef struct aisim_rank {
     aisim_head_hit memo;
 
     aisim_length_stats queued_prefill, queued_decode; /* E-F1 */
+
+    const aisim_points *points; /* of the pool */
+    uint32_t point_mask;        /* AISIM_POINT_BIT: which of them are set */
+    uint32_t kept_waiting;      /* id of a request that a point kept from this plan, 0 = none … */
+    aisim_point kept_by;        /* … and the point */
+    AISIM_ARRAY(aisim_skipped) passed;   /* heads that the point admit skips in this pass */
+    AISIM_ARRAY(aisim_candidate) chosen; /* scratch: what the point victim sees */
 } aisim_rank;
 
 void aisim_rank_init(aisim_rank *rank, aisim_engine *engine, uint32_t index,
@@ -157,6 +171,10 @@ void aisim_rank_init(aisim_rank *rank, aisim_engine *engine, uint32_t index,
 /** Its place in the attention-data-parallel group, from 0: part of the draws (mtp.md §2). */
 void aisim_rank_set_index_in_worker(aisim_rank *rank, uint32_t index);
 void aisim_rank_deinit(aisim_rank *rank);
+
+/** Sets the scheduler points, before the first request. @param points  of the caller, outlives the
+ *  rank; NULL = none. */
+void aisim_rank_points(aisim_rank *rank, const aisim_points *points);
 
 /** A placed request joins the waiting queue; it gets the next arrival ordinal. */
 void aisim_rank_submit(aisim_rank *rank, uint32_t slot);
@@ -206,7 +224,7 @@ uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r);
 
 /* ---- queue of what cannot be scheduled yet, hand-off (§15) ----------------------------------- */
 
-/** A request joins the second queue until aisim_rank_unblock. */
+/** A request joins the second queue until aisim_rank_unblock, which is a no-op for any other. */
 void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot);
 void aisim_rank_unblock(aisim_rank *rank, uint32_t slot);
 

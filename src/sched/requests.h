@@ -7,6 +7,7 @@
 
 #include "aisim/events.h"
 #include "aisim/request.h"
+#include "aisim/status.h"
 #include "base/array.h"
 #include "base/map.h"
 
@@ -73,7 +74,11 @@ typedef struct aisim_engine {
                        uint32_t count);
     /** Prompt tokens an infinite cache would reuse, -1 = unknown; NULL = nobody knows. */
     int64_t (*ideal)(void *context, const aisim_request *r);
+    /** A scheduler point failed or answered nonsense: the run ends after this event. NULL = told
+     *  to nobody. */
+    void (*failed)(void *context, const aisim_error *err);
     void *context;
+    int64_t now_ns; /* virtual time, kept by whoever drives the ranks */
 } aisim_engine;
 
 static inline int64_t aisim_engine_ideal(const aisim_engine *engine, const aisim_request *r)

@@ -112,7 +112,7 @@ void aisim_rank_burst_reserve(aisim_rank *rank)
         if (rank->running.len == 1 && aisim_rank_drop_arrived(rank, AISIM_NONE)) {
             continue; /* as in step 1 */
         }
-        aisim_rank_preempt(rank, aisim_rank_victim(rank), false);
+        aisim_rank_preempt(rank, aisim_rank_victim(rank, AISIM_NONE), false);
     }
     aisim_batch *batch = aisim_rank_current(rank);
     for (uint32_t i = 0; i < batch->plan.len; i++) {

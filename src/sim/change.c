@@ -22,6 +22,16 @@ void aisim_sim_worker(aisim_sim *sim, uint32_t worker, aisim_worker_command comm
     ask(sim, (sim_change){.kind = CHANGE_WORKER, .worker = worker, .value = (int32_t)command});
 }
 
+void aisim_sim_pool_grow(aisim_sim *sim, uint32_t pool, uint32_t n, int64_t startup_ns)
+{
+    ask(sim, (sim_change){.kind = CHANGE_GROW, .worker = pool, .n = n, .ns = startup_ns});
+}
+
+void aisim_sim_pool_shrink(aisim_sim *sim, uint32_t pool, uint32_t n, bool drain)
+{
+    ask(sim, (sim_change){.kind = CHANGE_SHRINK, .worker = pool, .n = n, .value = drain});
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 void sim_unqueue(aisim_sim *sim, uint32_t slot)
@@ -81,6 +91,8 @@ void sim_worker_state(aisim_sim *sim, uint32_t index, aisim_worker_state to)
         return;
     }
     worker->state = to;
+    sim->removed_foreground += worker->start_queued; /* a start-up that is given up */
+    worker->start_queued = false;
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_WORKER_STATE)) {
         aisim_event event = {
             .type = AISIM_EV_WORKER_STATE, .rank = AISIM_NONE, .t_ns = sim->now_ns};
@@ -104,12 +116,15 @@ void sim_check_drained(aisim_sim *sim, uint32_t index)
     const aisim_worker *worker = &sim->workers.data[index];
     if (worker->state == AISIM_WORKER_DRAINING && worker->requests == 0) {
         sim_worker_state(sim, index, AISIM_WORKER_DRAINED);
+        if (sim->workers.data[index].removed) {
+            sim_stop_worker(sim, index);
+        }
     }
 }
 
 /* A stopped worker loses the pass in flight, its blocks and its cache; its requests go back to the
  * router with the tokens they have, first those that ran. */
-static void stop(aisim_sim *sim, uint32_t index)
+void sim_stop_worker(aisim_sim *sim, uint32_t index)
 {
     aisim_worker *worker = &sim->workers.data[index];
     worker->in_flight = false;
@@ -151,7 +166,7 @@ static void stop(aisim_sim *sim, uint32_t index)
     for (uint32_t i = 0; i < moved.len; i++) {
         aisim_request *r = sim_request(sim, moved.data[i]);
         if (r->rank != AISIM_NONE) {
-            sim_unbook(sim, moved.data[i], r->rank, true);
+            sim_leave(sim, moved.data[i], r->rank, true);
         }
         if (r->computed > r->computed_high) {
             r->computed_high = r->computed;
@@ -174,8 +189,9 @@ static void command(aisim_sim *sim, uint32_t index, aisim_worker_command what)
         sim_worker_state(sim, index, AISIM_WORKER_DRAINING);
         sim_check_drained(sim, index);
     } else if (what == AISIM_WORKER_STOP && state != AISIM_WORKER_STOPPED) {
-        stop(sim, index);
+        sim_stop_worker(sim, index);
     } else if (what == AISIM_WORKER_RESUME && state != AISIM_WORKER_READY) {
+        sim->workers.data[index].removed = false;
         sim_worker_state(sim, index, AISIM_WORKER_READY);
     }
 }
@@ -189,6 +205,10 @@ void sim_apply_changes(aisim_sim *sim)
             cancel(sim, change.handle);
         } else if (change.kind == CHANGE_PRIORITY) {
             set_priority(sim, change.handle, change.value);
+        } else if (change.kind == CHANGE_GROW) {
+            sim_grow(sim, change.worker, change.n, change.ns);
+        } else if (change.kind == CHANGE_SHRINK) {
+            sim_shrink(sim, change.worker, change.n, change.value != 0);
         } else {
             command(sim, change.worker, (aisim_worker_command)change.value);
         }

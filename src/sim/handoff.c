@@ -127,7 +127,7 @@ static void changed(aisim_sim *sim, uint32_t rank)
 
 static void leave(aisim_sim *sim, uint32_t slot, uint32_t rank, bool lost)
 {
-    sim_unbook(sim, slot, rank, lost);
+    sim_leave(sim, slot, rank, lost);
     aisim_array_push(&sim->handoffs.left, worker_of(sim, rank));
     sim->handoffs.todo = true;
 }
@@ -187,7 +187,7 @@ static bool decides_local(aisim_sim *sim, uint32_t slot, aisim_error *err)
 /* The prefill pass gives all the output there will be. */
 static bool one_token(const aisim_sim *sim, const aisim_request *r)
 {
-    uint32_t rank = sim->pools.data[sim->handoffs.prefill_pool].first_rank;
+    uint32_t rank = sim->pools.data[sim->handoffs.prefill_pool].ranks.data[0];
     return aisim_rank_output_left(sim->ranks.data[rank], r) <= 1;
 }
 
@@ -241,13 +241,13 @@ void sim_handoff_place(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t ove
         h->prefill_rank = rank;
         sim_request(sim, slot)->prefill_rank = rank; /* the decode router sees the choice */
         sim_request(sim, slot)->position = sim->handoffs.decode_pool;
-        sim_book(sim, slot, rank, overlap, true);
+        sim_enter(sim, slot, rank, overlap, true);
         sim_route_or_queue(sim, slot);
         return;
     }
     h->decode_rank = rank;
     sim_request(sim, slot)->dispatched_ns = sim->now_ns; /* both routers have placed it */
-    sim_book(sim, slot, rank, overlap, false);
+    sim_enter(sim, slot, rank, overlap, false);
     reserve(sim, slot);
 }
 

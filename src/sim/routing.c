@@ -1,6 +1,7 @@
 /* routing.c - connects a router (cluster/route.h) to a simulation.
  *
- * Target i of the router is rank first_rank + i of the pool. A request is known by the slot of its
+ * Target i of the router is the i-th rank of the pool; a worker that is added later gets the next
+ * targets, with weight 1. A request is known by the slot of its
  * handle. The path of a prompt is read off the content tree: each run on it contributes the full
  * blocks whose last token lies in it, so a path is a few extents however long the prompt is. */
 #include "sim/routing.h"
@@ -13,17 +14,21 @@
 #include "base/rng.h"
 #include "cluster/route.h"
 #include "cluster/router.h"
+#include "sim/sim_internal.h"
 
 typedef struct builtin {
     aisim_route *route;
     aisim_sim *sim;
-    uint32_t first_rank, ranks;
+    uint32_t pool;
+    AISIM_ARRAY(uint32_t) ranks;   /* of each target */
+    AISIM_ARRAY(uint32_t) targets; /* of each rank, AISIM_NONE = of another pool */
+    uint32_t workers;              /* that its targets belong to */
     uint32_t block_size;
     int64_t telemetry_period_ns;
     bool output_blocks;
     bool advises;
     uint64_t timer; /* of samples, 0 = none */
-    AISIM_ARRAY(aisim_route_extent) path;
+    sim_path path;
     AISIM_ARRAY(aisim_handle) live; /* by slot, with output_blocks: who is booked */
     AISIM_ARRAY(double) keys;       /* by slot: place in the router queue */
     const aisim_request *request;   /* that is being decided */
@@ -32,29 +37,6 @@ typedef struct builtin {
 
 /* ---- what routing asks of a request ------------------------------------------------------------
  */
-
-/* Runs on the path, from the root on. */
-static void read_path(builtin *b, const aisim_request *request)
-{
-    const aisim_content *content = aisim_sim_content(b->sim);
-    uint32_t end = request->prompt_tokens / b->block_size;
-    uint32_t run = request->lease.run;
-    b->path.len = 0;
-    while (end > 0) {
-        uint32_t first = aisim_content_start(content, run) / b->block_size;
-        if (first < end) { /* block i is of the run that holds token (i + 1) * block_size - 1 */
-            aisim_route_extent extent = {run, first, end - first};
-            aisim_array_push(&b->path, extent);
-            end = first;
-        }
-        run = aisim_content_parent(content, run);
-    }
-    for (uint32_t i = 0, j = b->path.len; i + 1 < j; i++) {
-        aisim_route_extent swapped = b->path.data[i];
-        b->path.data[i] = b->path.data[--j];
-        b->path.data[j] = swapped;
-    }
-}
 
 static const char *write_number(char out[12], uint32_t number)
 {
@@ -80,7 +62,7 @@ static void read_keys(builtin *b, const aisim_request *request, aisim_route_requ
 
 static aisim_route_request describe(builtin *b, const aisim_request *request)
 {
-    read_path(b, request);
+    sim_prompt_path(aisim_sim_content(b->sim), request, b->block_size, &b->path);
     b->request = request;
     aisim_route_request out = {.slot = aisim_sim_handle(b->sim, request).index,
                                .tokens = request->prompt_tokens,
@@ -111,7 +93,7 @@ static void resident(void *context, uint32_t slot, uint32_t target, aisim_route_
 {
     const builtin *b = context;
     (void)slot;
-    out->device = (uint32_t)aisim_sim_overlap_blocks(b->sim, b->request, b->first_rank + target);
+    out->device = (uint32_t)aisim_sim_overlap_blocks(b->sim, b->request, b->ranks.data[target]);
 }
 
 /* ---- callbacks of the simulation ---------------------------------------------------------------
@@ -119,9 +101,9 @@ static void resident(void *context, uint32_t slot, uint32_t target, aisim_route_
 
 static void report_engine(const builtin *b)
 {
-    for (uint32_t i = 0; i < b->ranks; i++) {
+    for (uint32_t i = 0; i < b->ranks.len; i++) {
         aisim_rank_view view;
-        aisim_sim_rank(b->sim, b->first_rank + i, &view);
+        aisim_sim_rank(b->sim, b->ranks.data[i], &view);
         aisim_route_telemetry now = {view.waiting, view.running, view.kv_active, view.kv_total};
         aisim_route_report(b->route, i, &now);
     }
@@ -150,19 +132,25 @@ static void count_output(const builtin *b)
     }
 }
 
+/* Before a decision: what the engine and the requests tell. */
+static void look_around(const builtin *b)
+{
+    if (aisim_route_wants_telemetry(b->route)) {
+        aisim_route_clock(b->route, aisim_sim_now(b->sim));
+        report_engine(b);
+    }
+    if (b->output_blocks) {
+        count_output(b);
+    }
+}
+
 static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request,
                      const aisim_targets *targets, int64_t *overlap, aisim_error *err)
 {
     builtin *b = context;
     aisim_route_request asked = describe(b, request);
     aisim_route_decision decision;
-    if (aisim_route_wants_telemetry(b->route)) {
-        aisim_route_clock(b->route, aisim_sim_now(sim));
-        report_engine(b);
-    }
-    if (b->output_blocks) {
-        count_output(b);
-    }
+    look_around(b);
     if (aisim_route_decide(b->route, aisim_sim_now(sim), &asked, &decision, err) != AISIM_OK ||
         decision.target == AISIM_NONE) {
         return AISIM_NONE;
@@ -172,11 +160,38 @@ static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request
         aisim_route_refuse(b->route, asked.slot);
     }
     for (uint32_t i = 0; i < targets->n; i++) {
-        if (targets->ranks[i] == b->first_rank + decision.target) {
+        if (targets->ranks[i] == b->ranks.data[decision.target]) {
             return i;
         }
     }
     return AISIM_NONE; /* not reached: the states of the workers are told */
+}
+
+static bool cost(void *context, aisim_sim *sim, const aisim_request *request,
+                 const aisim_targets *targets, double *costs, aisim_error *err)
+{
+    builtin *b = context;
+    aisim_route_request asked = describe(b, request);
+    aisim_route_decision decision;
+    look_around(b);
+    if (aisim_route_decide(b->route, aisim_sim_now(sim), &asked, &decision, err) != AISIM_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < targets->n; i++) {
+        costs[i] = decision.cost[b->targets.data[targets->ranks[i]]];
+    }
+    if (decision.target != AISIM_NONE) {
+        aisim_route_refuse(b->route, asked.slot);
+    }
+    return true;
+}
+
+static uint32_t bound(void *context, const aisim_request *request)
+{
+    builtin *b = context;
+    aisim_route_request asked = describe(b, request);
+    uint32_t target = aisim_route_bound(b->route, aisim_sim_now(b->sim), &asked);
+    return target == AISIM_NONE ? AISIM_NONE : b->ranks.data[target];
 }
 
 static void on_dispatch(void *context, const aisim_request *request, uint32_t rank)
@@ -185,7 +200,7 @@ static void on_dispatch(void *context, const aisim_request *request, uint32_t ra
     aisim_handle handle = aisim_sim_handle(b->sim, request);
     if (b->advises) {
         aisim_route_request placed = describe(b, request);
-        aisim_route_place(b->route, aisim_sim_now(b->sim), &placed, rank - b->first_rank);
+        aisim_route_place(b->route, aisim_sim_now(b->sim), &placed, b->targets.data[rank]);
     }
     aisim_route_accept(b->route, handle.index);
     while (b->output_blocks && b->live.len <= handle.index) {
@@ -220,20 +235,48 @@ static void on_kv(void *context, uint32_t rank, bool stored, uint32_t run, uint3
                   uint32_t count)
 {
     builtin *b = context;
+    if (!aisim_content_alive(aisim_sim_content(b->sim), run)) {
+        return; /* came and went since the last telling: the router never had it */
+    }
     aisim_route_extent where = {run, first, count};
     aisim_route_clock(b->route, aisim_sim_now(b->sim));
-    aisim_route_kv_event(b->route, rank - b->first_rank,
+    aisim_route_kv_event(b->route, b->targets.data[rank],
                          stored ? AISIM_ROUTE_STORED : AISIM_ROUTE_REMOVED, AISIM_ROUTE_DEVICE,
                          where);
+}
+
+/* The ranks of a worker become targets. */
+static void add_worker(builtin *b, uint32_t worker, double weight)
+{
+    b->workers++;
+    for (uint32_t rank = b->targets.len; rank < aisim_sim_ranks(b->sim); rank++) {
+        aisim_rank_view view;
+        aisim_sim_rank(b->sim, rank, &view);
+        if (view.worker > worker) {
+            return;
+        }
+        if (view.worker != worker) { /* of another pool */
+            aisim_array_push(&b->targets, AISIM_NONE);
+            continue;
+        }
+        aisim_array_push(&b->targets, b->ranks.len);
+        aisim_array_push(&b->ranks, rank);
+        aisim_route_target(b->route, b->workers, view.rank_in_worker + 1, weight, view.kv_total);
+    }
 }
 
 static void on_worker(void *context, uint32_t worker)
 {
     builtin *b = context;
+    aisim_rank_view last;
     aisim_route_clock(b->route, aisim_sim_now(b->sim));
-    for (uint32_t i = 0; i < b->ranks; i++) {
+    aisim_sim_rank(b->sim, b->ranks.data[b->ranks.len - 1], &last);
+    if (worker > last.worker) {
+        add_worker(b, worker, 1.0);
+    }
+    for (uint32_t i = 0; i < b->ranks.len; i++) {
         aisim_rank_view view;
-        aisim_sim_rank(b->sim, b->first_rank + i, &view);
+        aisim_sim_rank(b->sim, b->ranks.data[i], &view);
         if (view.worker == worker) {
             aisim_route_state(b->route, i,
                               view.state == AISIM_WORKER_READY      ? AISIM_TARGET_UP
@@ -264,6 +307,8 @@ static void free_builtin(void *context)
         aisim_sim_timer_remove(b->sim, b->timer);
     }
     aisim_route_free(b->route);
+    aisim_array_free(&b->ranks);
+    aisim_array_free(&b->targets);
     aisim_array_free(&b->path);
     aisim_array_free(&b->live);
     aisim_array_free(&b->keys);
@@ -283,24 +328,18 @@ static bool plain_round_robin(const aisim_route_options *o)
 
 static aisim_status add_targets(builtin *b, const aisim_route_options *o, aisim_error *err)
 {
-    aisim_rank_view first, last;
-    aisim_sim_rank(b->sim, b->first_rank, &first);
-    aisim_sim_rank(b->sim, b->first_rank + b->ranks - 1, &last);
-    uint32_t workers = last.worker - first.worker + 1;
-    if (o->n_weights > 0 && o->n_weights != workers) {
+    aisim_pool_view pool;
+    aisim_sim_pool(b->sim, b->pool, &pool);
+    if (o->n_weights > 0 && o->n_weights != pool.n_workers) {
         return aisim_fail(err, AISIM_EINVAL,
                           "router.weights has %u entries: the pool has %u workers, one each",
-                          o->n_weights, workers);
+                          o->n_weights, pool.n_workers);
     }
-    for (uint32_t i = 0; i < b->ranks; i++) {
-        aisim_rank_view view;
-        aisim_sim_rank(b->sim, b->first_rank + i, &view);
-        double weight = o->n_weights > 0 ? o->weights[view.worker - first.worker] : 1.0;
-        aisim_route_target(b->route, view.worker - first.worker + 1, view.rank_in_worker + 1,
-                           weight, view.kv_total);
+    for (uint32_t i = 0; i < pool.n_workers; i++) {
+        add_worker(b, pool.workers[i], o->n_weights > 0 ? o->weights[i] : 1.0);
     }
-    for (uint32_t worker = first.worker; worker <= last.worker; worker++) {
-        on_worker(b, worker);
+    for (uint32_t i = 0; i < pool.n_workers; i++) {
+        on_worker(b, pool.workers[i]);
     }
     return AISIM_OK;
 }
@@ -319,7 +358,7 @@ aisim_status aisim_router_new(aisim_sim *sim, uint32_t pool, const aisim_route_o
     b->advises = advises;
     b->block_size = aisim_sim_block_size(sim, pool);
     b->telemetry_period_ns = options->telemetry_period_ns;
-    aisim_sim_pool_ranks(sim, pool, &b->first_rank, &b->ranks);
+    b->pool = pool;
     aisim_route_config config = {.options = *options,
                                  .block_size = b->block_size,
                                  .rng = aisim_rng_named(aisim_sim_seed(sim), stream),
@@ -343,6 +382,8 @@ aisim_status aisim_router_new(aisim_sim *sim, uint32_t pool, const aisim_route_o
                           .on_dispatch = on_dispatch,
                           .on_lost = on_done,
                           .on_worker = on_worker};
+    out->cost = aisim_route_has_cost(options->policy) ? cost : NULL;
+    out->bound = options->affinity != AISIM_AFFINITY_NONE ? bound : NULL;
     if (aisim_route_wants_prefill(b->route)) {
         out->on_first_token = on_first_token;
     }

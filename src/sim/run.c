@@ -142,6 +142,12 @@ static aisim_status livelock(const aisim_sim *sim, aisim_error *err)
     for (uint32_t i = 0; i < sim->ranks.len; i++) {
         const aisim_rank *rank = sim->ranks.data[i];
         uint32_t slot = aisim_queue_head(&rank->waiting);
+        if (rank->kept_waiting != 0 && rank->blocked) {
+            return aisim_fail(err, AISIM_ELIVELOCK,
+                              "no event can change the state at t=%.3f ms; scheduler point '%s' "
+                              "keeps request %u waiting on rank %u, where nothing else runs",
+                              t_ms, aisim_point_text(rank->kept_by), rank->kept_waiting, i + 1);
+        }
         if (slot != AISIM_NONE) {
             const aisim_request *r = sim_request(sim, slot);
             uint64_t held = aisim_block_pool_active(&rank->pool);
@@ -209,6 +215,11 @@ static bool stale(aisim_sim *sim, const aisim_entry *entry)
         return sim->tiers.data[entry->a].due_ns != entry->t_ns;
     }
     const aisim_worker *worker = &sim->workers.data[entry->a];
+    if (entry->kind == AISIM_ENTRY_STARTED) {
+        bool given_up = worker->state != AISIM_WORKER_STARTING;
+        sim->removed_foreground -= given_up;
+        return given_up;
+    }
     return entry->kind == AISIM_ENTRY_PASS_END &&
            (!worker->in_flight || worker->serial != entry->b);
 }
@@ -234,6 +245,10 @@ static void handle(aisim_sim *sim, const aisim_entry *entry)
     case AISIM_ENTRY_HANDOFF:
         sim_handoff_transferred(sim, entry->a);
         break;
+    case AISIM_ENTRY_STARTED:
+        sim->workers.data[entry->a].start_queued = false;
+        sim_started(sim, entry->a);
+        break;
     }
     if (sim->changes.len > 0 || sim->retry_routers || sim->handoffs.todo) {
         sim_apply_changes(sim);
@@ -254,7 +269,7 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
         if (stale(sim, &entry)) {
             continue;
         }
-        sim->now_ns = entry.t_ns;
+        sim->now_ns = sim->engine.now_ns = entry.t_ns;
         sim->check.now_ns = entry.t_ns;
         sim->events++;
         handle(sim, &entry);

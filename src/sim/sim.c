@@ -4,6 +4,11 @@
 #include "cluster/router.h"
 #include "sim/sim_internal.h"
 
+static void on_failed(void *context, const aisim_error *err)
+{
+    aisim_sim_abort(context, err);
+}
+
 aisim_sim *aisim_sim_new(uint64_t seed)
 {
     aisim_sim *sim = aisim_alloc_zero(1, sizeof *sim);
@@ -11,6 +16,7 @@ aisim_sim *aisim_sim_new(uint64_t seed)
     sim->engine.content = aisim_content_new();
     sim->engine.ended = sim_ended;
     sim->engine.ideal = sim_ideal;
+    sim->engine.failed = on_failed;
     sim->engine.context = sim;
     aisim_requests_init(&sim->engine.requests);
     sim->free_timer = AISIM_NONE;
@@ -43,8 +49,11 @@ void aisim_sim_free(aisim_sim *sim)
             pool->router.free(pool->router.context);
         }
         aisim_timing_free(pool->timing);
+        aisim_free(pool->points);
         aisim_free(pool->name);
         aisim_free(pool->router_name);
+        aisim_array_free(&pool->workers);
+        aisim_array_free(&pool->ranks);
         aisim_array_free(&pool->queued);
         aisim_array_free(&pool->targets);
     }
@@ -55,8 +64,12 @@ void aisim_sim_free(aisim_sim *sim)
     aisim_array_free(&sim->workers);
     aisim_array_free(&sim->ranks);
     aisim_array_free(&sim->rank_workers);
+    for (uint32_t i = 0; i < sim->loads.len; i++) {
+        aisim_span_set_deinit(&sim->loads.data[i].blocks);
+    }
     aisim_array_free(&sim->loads);
-    aisim_array_free(&sim->uncached);
+    aisim_array_free(&sim->booked);
+    aisim_array_free(&sim->path);
     aisim_array_free(&sim->clients);
     aisim_array_free(&sim->timers);
     aisim_array_free(&sim->classes);
@@ -90,28 +103,56 @@ aisim_observers *aisim_sim_observers(aisim_sim *sim)
 
 /* ---- cluster --------------------------------------------------------------------------------- */
 
-static void add_worker(aisim_sim *sim, uint32_t pool_index, const aisim_pool_config *config)
+uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool_index)
 {
-    uint32_t n = config->rank.group_ranks;
+    sim_pool *pool = &sim->pools.data[pool_index];
+    uint32_t n = pool->rank.group_ranks;
     aisim_worker worker = {.index = sim->workers.len,
                            .pool = pool_index,
                            .first_rank = sim->ranks.len,
                            .n_ranks = n,
                            .ranks = aisim_alloc(n, sizeof(aisim_rank *)),
-                           .timing = config->timing,
-                           .state = AISIM_WORKER_READY};
+                           .timing = pool->timing,
+                           .state = AISIM_WORKER_STOPPED};
     for (uint32_t i = 0; i < n; i++) {
         aisim_rank *rank = aisim_alloc(1, sizeof *rank);
-        aisim_rank_init(rank, &sim->engine, sim->ranks.len, &config->rank);
+        aisim_rank_init(rank, &sim->engine, sim->ranks.len, &pool->rank);
         aisim_rank_set_index_in_worker(rank, i);
+        aisim_rank_points(rank, pool->points);
         rank->worker = worker.index;
         worker.ranks[i] = rank;
+        aisim_array_push(&pool->ranks, rank->index);
         aisim_array_push(&sim->ranks, rank);
         aisim_array_push(&sim->rank_workers, worker.index);
-        aisim_array_push(&sim->loads, (sim_load){0, 0, 0});
+        aisim_array_push(&sim->loads, (sim_load){0});
         sim_tier_attach(sim, rank);
     }
+    aisim_array_push(&pool->workers, worker.index);
     aisim_array_push(&sim->workers, worker);
+    return worker.index;
+}
+
+/* A point that the configuration never asks, or that it needs and has not. */
+static aisim_status check_points(const aisim_pool_config *config, aisim_error *err)
+{
+    const aisim_points *points = config->points;
+    bool scored = config->rank.kv.eviction == AISIM_EVICTION_SCORED;
+    bool evict = points != NULL && points->evict != NULL;
+    if (scored != evict) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          scored ? "pool '%s': kv_cache.eviction = 'scored' needs the scheduler "
+                                   "point evict"
+                                 : "pool '%s': the scheduler point evict needs kv_cache.eviction = "
+                                   "'scored'",
+                          config->name);
+    }
+    if (points != NULL && points->chunk != NULL && !config->rank.scheduler.chunked_prefill) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "pool '%s': the scheduler point chunk needs scheduler.chunked_prefill = "
+                          "true",
+                          config->name);
+    }
+    return AISIM_OK;
 }
 
 aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config, uint32_t *out,
@@ -135,23 +176,28 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
     if (status == AISIM_OK) {
         status = sim_handoff_check_pool(sim, config, err);
     }
+    if (status == AISIM_OK) {
+        status = check_points(config, err);
+    }
     if (status != AISIM_OK) {
         return status;
     }
     sim_pool pool = {.name = aisim_strdup(config->name),
                      .role = config->role,
-                     .first_worker = sim->workers.len,
-                     .n_workers = config->workers,
-                     .first_rank = sim->ranks.len,
-                     .n_ranks = config->workers * config->rank.group_ranks,
+                     .rank = config->rank,
                      .timing = config->timing,
                      .router = aisim_router_round_robin(),
                      .router_name = aisim_strdup("round_robin")};
+    if (config->points != NULL) {
+        pool.points = aisim_alloc(1, sizeof *pool.points);
+        *pool.points = *config->points;
+    }
     uint32_t index = sim->pools.len;
     aisim_array_push(&sim->pools, pool);
     sim_handoff_pool(sim, index);
     for (uint32_t i = 0; i < config->workers; i++) {
-        add_worker(sim, index, config);
+        uint32_t worker = sim_add_worker(sim, index);
+        sim->workers.data[worker].state = AISIM_WORKER_READY;
     }
     if (out != NULL) {
         *out = index;
@@ -166,7 +212,7 @@ uint32_t aisim_sim_pools(const aisim_sim *sim)
 
 uint32_t aisim_sim_block_size(const aisim_sim *sim, uint32_t pool)
 {
-    return sim->ranks.data[sim->pools.data[pool].first_rank]->config.kv.block_size;
+    return sim->pools.data[pool].rank.kv.block_size;
 }
 
 uint32_t aisim_sim_workers(const aisim_sim *sim)
@@ -204,7 +250,16 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
         .passes = rank->pass,
         .active_requests = load->active_requests,
         .active_prefill_tokens = load->active_prefill_tokens,
-        .active_blocks = load->active_blocks};
+        .active_blocks = load->blocks.blocks + load->private_blocks};
+}
+
+uint64_t aisim_sim_router_queue(const aisim_sim *sim)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < sim->pools.len; i++) {
+        n += sim->pools.data[i].queued.len;
+    }
+    return n;
 }
 
 aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *err)

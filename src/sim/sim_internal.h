@@ -4,6 +4,7 @@
 
 #include "aisim/sim.h"
 #include "base/check.h"
+#include "cluster/span.h"
 #include "cluster/worker.h"
 #include "sim/handoff.h"
 #include "sim/heap.h"
@@ -11,9 +12,11 @@
 typedef struct sim_pool {
     char *name;
     aisim_role role;
-    uint32_t first_worker, n_workers;
-    uint32_t first_rank, n_ranks;
+    aisim_rank_config rank;        /* of each of its ranks, also of workers added later */
+    AISIM_ARRAY(uint32_t) workers; /* its workers, ascending; removed ones stay */
+    AISIM_ARRAY(uint32_t) ranks;   /* their ranks, ascending */
     struct aisim_timing *timing;
+    aisim_points *points; /* NULL = none */
     aisim_router router;
     char *router_name;
     AISIM_ARRAY(uint32_t) queued;  /* slots that wait for a target, in order of arrival */
@@ -28,19 +31,38 @@ typedef struct sim_timer {
     bool background;
 } sim_timer;
 
-typedef enum { CHANGE_CANCEL, CHANGE_WORKER, CHANGE_PRIORITY } sim_change_kind;
+typedef enum {
+    CHANGE_CANCEL,
+    CHANGE_WORKER,
+    CHANGE_PRIORITY,
+    CHANGE_GROW,
+    CHANGE_SHRINK
+} sim_change_kind;
 
 /* A change asked for while an event was under way (spec/lua-api.md §6 "Changes"). */
 typedef struct sim_change {
     sim_change_kind kind;
     aisim_handle handle;
-    uint32_t worker;
-    int32_t value; /* worker command or priority */
+    uint32_t worker; /* or pool */
+    int32_t value;   /* worker command or priority; shrink: drain first */
+    uint32_t n;      /* workers to add or to remove */
+    int64_t ns;      /* start-up time */
 } sim_change;
 
+typedef AISIM_ARRAY(aisim_route_extent) sim_path;
+
+/* Of a rank, see books.c. Blocks: references of shared ones, and how many are private. */
 typedef struct sim_load {
-    uint64_t active_requests, active_prefill_tokens, active_blocks;
+    uint64_t active_requests, active_prefill_tokens, private_blocks;
+    aisim_span_set blocks;
 } sim_load;
+
+/* What a request counts for, by slot. */
+typedef struct sim_booked {
+    uint32_t uncached; /* prompt tokens in active_prefill_tokens */
+    bool counted;      /* its blocks are in the load of its rank; of a hand-off: the prefill rank */
+    bool received;     /* … of the decode rank */
+} sim_booked;
 
 /* A pool of host blocks; its transfers are watched by one entry of the heap at a time. */
 typedef struct sim_tier {
@@ -61,14 +83,17 @@ struct aisim_sim {
     AISIM_ARRAY(sim_load) loads;        /* of each rank */
     AISIM_ARRAY(sim_tier) tiers;        /* host memory */
     AISIM_ARRAY(uint32_t) rank_tiers;   /* of each rank, AISIM_NONE = no host tier */
-    AISIM_ARRAY(uint32_t) uncached; /* of each slot, with track_load: prompt tokens still counted */
+    AISIM_ARRAY(sim_booked) booked;     /* with track_load */
+    sim_path path;                      /* scratch */
     AISIM_ARRAY(aisim_client) clients;
     AISIM_ARRAY(sim_timer) timers;
     uint32_t free_timer;
-    uint64_t removed_foreground; /* entries of removed timers that are still on the heap */
+    uint64_t removed_foreground; /* removed timers and start-ups that are still on the heap */
     AISIM_ARRAY(char *) classes;
     AISIM_ARRAY(sim_change) changes;
     sim_handoffs handoffs;
+    aisim_grown_fn grown;
+    void *grown_context;
     aisim_admission_fn admission;
     void *admission_context;
     bool track_load; /* some policy reads active_prefill_tokens or active_blocks */
@@ -93,6 +118,17 @@ static inline sim_pool *sim_pool_of(aisim_sim *sim, const aisim_request *r)
     return &sim->pools.data[pool];
 }
 
+/** Runs on the path of a prompt, from the root on: each with its full blocks. O(runs). */
+void sim_prompt_path(const aisim_content *content, const aisim_request *r, uint32_t block_size,
+                     sim_path *path);
+/** The request counts for the rank from now on. @param overlap  blocks its policy counted on, -1 =
+ *  to be looked up
+ *  @param prefills  the rank will compute the prompt */
+void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills);
+/** It ends or leaves the rank. */
+void sim_unbook(aisim_sim *sim, uint32_t slot, uint32_t rank);
+/** Its prompt is computed: the tokens are no load any more (spec/routing.md §1). */
+void sim_uncount_prefill(aisim_sim *sim, uint32_t slot, uint32_t rank);
 /** Host tier for the rank just added to the list, private or shared (tiers.c). */
 void sim_tier_attach(aisim_sim *sim, aisim_rank *rank);
 /** The shared pool, if there is one, takes participants of this configuration. */
@@ -103,15 +139,23 @@ void sim_watch_worker(aisim_sim *sim, uint32_t worker);
 /** A transfer of the tier ends now. */
 void sim_transfer(aisim_sim *sim, uint32_t tier);
 void sim_tiers_free(aisim_sim *sim);
+/** One more worker of the pool, stopped (sim.c). @return its number */
+uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool);
+/** pool.c: n more workers begin to start; n workers go. */
+void sim_grow(aisim_sim *sim, uint32_t pool, uint32_t n, int64_t startup_ns);
+void sim_shrink(aisim_sim *sim, uint32_t pool, uint32_t n, bool drain);
+/** The worker has started, unless it was removed meanwhile. */
+void sim_started(aisim_sim *sim, uint32_t worker);
+/** Stops a worker: its requests go back to the router (change.c). */
+void sim_stop_worker(aisim_sim *sim, uint32_t worker);
 /** Puts a pass begin of the worker on the heap if it could plan and none is there. */
 void sim_wake(aisim_sim *sim, uint32_t worker);
 /** Ranks of the pool that may be chosen, in its scratch list; valid until the next call. */
 aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool);
-/** Books of the router when it has placed a request: load, callbacks, the event.
- *  @param prefills  the rank will compute the prompt */
-void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills);
-/** Takes it off the books of a rank. @param lost  the worker is gone */
-void sim_unbook(aisim_sim *sim, uint32_t slot, uint32_t rank, bool lost);
+/** A router has placed a request: books, callbacks, the event. @param prefills  as sim_book */
+void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills);
+/** Off the books of a rank, its router is told. @param lost  the worker is gone */
+void sim_leave(aisim_sim *sim, uint32_t slot, uint32_t rank, bool lost);
 /** Routes an arrived or waiting request. @return false = it stays queued at the router. */
 bool sim_route(aisim_sim *sim, uint32_t slot);
 /** Routes it, or puts it into the queue of its pool. */

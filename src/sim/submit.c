@@ -77,25 +77,11 @@ aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Its prompt is computed, it ends or it moves: the tokens are no load any more (spec/routing.md
- * §1). The decode side of a hand-off never counted them. */
-static void uncount_prefill(aisim_sim *sim, uint32_t slot, uint32_t rank)
+void sim_leave(aisim_sim *sim, uint32_t slot, uint32_t rank, bool lost)
 {
-    bool counted =
-        !sim_handoff_under_way(sim, slot) || sim->handoffs.of.data[slot].decode_rank != rank;
-    if (slot < sim->uncached.len && counted) {
-        sim->loads.data[rank].active_prefill_tokens -= sim->uncached.data[slot];
-        sim->uncached.data[slot] = 0;
-    }
-}
-
-void sim_unbook(aisim_sim *sim, uint32_t slot, uint32_t rank, bool lost)
-{
-    aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
+    const aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
     const aisim_router *router = &sim->pools.data[worker->pool].router;
-    sim->loads.data[rank].active_requests--;
-    uncount_prefill(sim, slot, rank);
-    worker->requests--;
+    sim_unbook(sim, slot, rank);
     sim->retry_routers = true;
     if (lost && router->on_lost != NULL) {
         router->on_lost(router->context, sim_request(sim, slot), rank);
@@ -109,7 +95,7 @@ void sim_ended(void *context, uint32_t slot)
     aisim_sim *sim = context;
     aisim_request *r = sim_request(sim, slot);
     if (r->rank != AISIM_NONE) {
-        sim_unbook(sim, slot, r->rank, false);
+        sim_leave(sim, slot, r->rank, false);
     }
     sim_handoff_over(sim, slot);
     if (r->client != AISIM_NO_CLIENT && sim->clients.data[r->client].terminal != NULL) {
@@ -159,8 +145,8 @@ static void look(const void *host, uint32_t rank, aisim_rank_view *out)
 aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool)
 {
     pool->targets.len = 0;
-    for (uint32_t i = 0; i < pool->n_ranks; i++) {
-        uint32_t rank = pool->first_rank + i;
+    for (uint32_t i = 0; i < pool->ranks.len; i++) {
+        uint32_t rank = pool->ranks.data[i];
         if (sim->workers.data[sim->rank_workers.data[rank]].state == AISIM_WORKER_READY) {
             aisim_array_push(&pool->targets, rank);
         }
@@ -168,13 +154,24 @@ aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool)
     return (aisim_targets){pool->targets.len, pool->targets.data, sim, look};
 }
 
-void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills)
+/* What was there and what the best target had (spec/routing.md §4, §7): true residency, so that
+ * policies are compared on the same figures whatever they believe. */
+static void measure_regret(const aisim_sim *sim, const sim_pool *pool, const aisim_request *r,
+                           uint32_t rank, int64_t *chosen, int64_t *best)
+{
+    for (uint32_t i = 0; i < pool->targets.len; i++) {
+        uint32_t target = pool->targets.data[i];
+        int64_t blocks = (int64_t)aisim_sim_overlap_blocks(sim, r, target);
+        *best = blocks > *best ? blocks : *best;
+        *chosen = target == rank ? blocks : *chosen;
+    }
+}
+
+void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills)
 {
     aisim_request *r = sim_request(sim, slot);
-    sim_load *load = &sim->loads.data[rank];
-    aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
-    load->active_requests++;
-    worker->requests++;
+    const aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
+    sim_book(sim, slot, rank, overlap, prefills);
     const aisim_router *router = &sim->pools.data[worker->pool].router;
     if (router->on_dispatch != NULL) {
         router->on_dispatch(router->context, r, rank);
@@ -182,21 +179,16 @@ void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, boo
     if (!prefills && router->on_first_token != NULL) {
         router->on_first_token(router->context, r, rank); /* nothing to prefill there */
     }
-    if (sim->track_load && prefills) {
-        uint64_t hit = overlap >= 0 ? (uint64_t)overlap : aisim_sim_overlap_blocks(sim, r, rank);
-        uint64_t cached = hit * sim->ranks.data[rank]->pool.block_size;
-        uint32_t fresh = cached < r->prompt_tokens ? r->prompt_tokens - (uint32_t)cached : 0;
-        while (sim->uncached.len <= slot) {
-            aisim_array_push(&sim->uncached, 0);
-        }
-        sim->uncached.data[slot] = fresh;
-        load->active_prefill_tokens += fresh;
-    }
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_ROUTE)) {
         aisim_event event = {
             .type = AISIM_EV_ROUTE, .rank = rank, .t_ns = sim->now_ns, .request = r};
         event.u.route.worker = worker->index;
         event.u.route.overlap_blocks = overlap;
+        event.u.route.chosen_blocks = event.u.route.best_blocks = -1;
+        if (router->regret) {
+            measure_regret(sim, &sim->pools.data[worker->pool], r, rank,
+                           &event.u.route.chosen_blocks, &event.u.route.best_blocks);
+        }
         aisim_emit(&sim->engine.observers, &event);
     }
 }
@@ -205,7 +197,7 @@ static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overl
 {
     sim_request(sim, slot)->dispatched_ns = sim->now_ns;
     aisim_rank_submit(sim->ranks.data[rank], slot);
-    sim_book(sim, slot, rank, overlap, true);
+    sim_enter(sim, slot, rank, overlap, true);
     sim_wake(sim, sim->rank_workers.data[rank]);
 }
 
@@ -263,17 +255,30 @@ void sim_join_queue(aisim_sim *sim, sim_pool *pool, uint32_t slot)
     pool->queued.data[at] = slot;
 }
 
+static void place(aisim_sim *sim, uint32_t slot)
+{
+    if (!sim->handoffs.on || sim_handoff_arrive(sim, slot)) {
+        sim_route_or_queue(sim, slot);
+    }
+}
+
 void sim_arrive(aisim_sim *sim, uint32_t slot)
 {
     aisim_request *r = sim_request(sim, slot);
+    if (r->flags & AISIM_REQF_DELAYED) { /* it has arrived before, its delay is over */
+        r->flags &= (uint8_t)~AISIM_REQF_DELAYED;
+        place(sim, slot);
+        return;
+    }
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_ARRIVE)) {
         aisim_event event = {
             .type = AISIM_EV_ARRIVE, .rank = AISIM_NONE, .t_ns = sim->now_ns, .request = r};
         aisim_emit(&sim->engine.observers, &event);
     }
+    int64_t delay_ns = 0;
     if (sim->admission != NULL) {
         aisim_error err = {0};
-        bool go_on = sim->admission(sim->admission_context, sim, r, &err);
+        bool go_on = sim->admission(sim->admission_context, sim, r, &delay_ns, &err);
         if (err.code != AISIM_OK) {
             aisim_sim_abort(sim, &err);
             return;
@@ -283,9 +288,14 @@ void sim_arrive(aisim_sim *sim, uint32_t slot)
             return;
         }
     }
-    if (!sim->handoffs.on || sim_handoff_arrive(sim, slot)) {
-        sim_route_or_queue(sim, slot);
+    delay_ns += sim_pool_of(sim, r)->router.delay_ns;
+    if (delay_ns == 0) {
+        place(sim, slot);
+        return;
     }
+    r->flags |= AISIM_REQF_DELAYED;
+    aisim_heap_push(&sim->heap, sim->now_ns + delay_ns, AISIM_CLASS_ARRIVAL, AISIM_ENTRY_ARRIVAL,
+                    slot, r->generation, false);
 }
 
 void sim_retry_routers(aisim_sim *sim)
@@ -320,7 +330,7 @@ static void on_first_token(void *context, uint32_t slot)
     aisim_sim *sim = context;
     const aisim_request *r = sim_request(sim, slot);
     const aisim_router *router = &sim_pool_of(sim, r)->router;
-    uncount_prefill(sim, slot, r->rank);
+    sim_uncount_prefill(sim, slot, r->rank);
     if (router->on_first_token != NULL) {
         router->on_first_token(router->context, r, r->rank);
     }
@@ -367,12 +377,6 @@ void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim
             client->lineage(client->context, request, out);
         }
     }
-}
-
-void aisim_sim_pool_ranks(const aisim_sim *sim, uint32_t pool, uint32_t *first, uint32_t *n)
-{
-    *first = sim->pools.data[pool].first_rank;
-    *n = sim->pools.data[pool].n_ranks;
 }
 
 void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context)

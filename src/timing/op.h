@@ -129,6 +129,10 @@ void aisim_op_list_build(aisim_op_list *list, const aisim_model *model,
 /** Writes the sizes of an operation under a load ("m=2064 n=6144 k=4096 bfloat16"). */
 void aisim_op_describe(const aisim_op *op, const aisim_op_load *load, char *out, size_t size);
 
+/** Writes what an operation is apart from any load, as words "key=value": its type, its sizes on one
+ *  rank and its number formats ("type=gemm n=6144 k=4096 dtype=bfloat16 quantised_in=0 narrow=0"). */
+void aisim_op_sizes(const aisim_op *op, char *out, size_t size);
+
 /** Class of a kind for reports: "gemm", "attention", "experts", "state", "link", "memory". */
 const char *aisim_op_class_name(aisim_op_kind kind);
 

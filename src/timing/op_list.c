@@ -150,6 +150,77 @@ const char *aisim_op_class_name(aisim_op_kind kind)
     return names[kind];
 }
 
+void aisim_op_sizes(const aisim_op *op, char *out, size_t size)
+{
+    static const char *const types[AISIM_OP_KIND_COUNT] = {
+        "embedding",        "elementwise",     "gemm",           "prefill_attention",
+        "decode_attention", "experts",         "mla_prefill",    "mla_decode",
+        "gdn_conv",         "gdn_conv_update", "gdn_scan",       "gdn_recurrence",
+        "all_reduce",       "all_gather",      "reduce_scatter", "pipeline_hop"};
+    const char *dtype = aisim_dtype_words[op->dtype], *kv_dtype = aisim_dtype_words[op->kv_dtype];
+    int n = snprintf(out, size, "type=%s ", types[op->kind]);
+    out += n;
+    size -= (size_t)n;
+    switch (op->kind) {
+    case AISIM_OP_EMBEDDING:
+        snprintf(out, size, "rows=%" PRIu64 " width=%" PRIu64, op->elementwise.dim_in,
+                 op->elementwise.dim_out);
+        return;
+    case AISIM_OP_ELEMENTWISE:
+        snprintf(out, size, "in=%" PRIu64 " out=%" PRIu64, op->elementwise.dim_in,
+                 op->elementwise.dim_out);
+        return;
+    case AISIM_OP_GEMM:
+        snprintf(out, size, "n=%" PRIu64 " k=%" PRIu64 " dtype=%s quantised_in=%d narrow=%d",
+                 op->gemm.n, op->gemm.k, dtype, op->gemm.quantised_in, op->gemm.narrow);
+        return;
+    case AISIM_OP_PREFILL_ATTENTION:
+    case AISIM_OP_DECODE_ATTENTION:
+        snprintf(out, size,
+                 "heads=%u kv_heads=%u head_size=%u window=%u qk_norm=%d dtype=%s kv_dtype=%s",
+                 (unsigned)op->attention.heads, (unsigned)op->attention.kv_heads,
+                 (unsigned)op->attention.head_size, (unsigned)op->attention.window,
+                 op->attention.qk_norm, dtype, kv_dtype);
+        return;
+    case AISIM_OP_EXPERTS:
+        snprintf(out, size,
+                 "hidden=%" PRIu64 " inter=%" PRIu64 " topk=%u experts=%u moe_tensor=%u "
+                 "moe_expert=%u attention_data=%u skew=%g dtype=%s",
+                 op->experts.hidden, op->experts.inter, (unsigned)op->experts.topk,
+                 (unsigned)op->experts.experts, (unsigned)op->experts.moe_tp,
+                 (unsigned)op->experts.moe_ep, (unsigned)op->experts.attn_dp, op->experts.skew,
+                 dtype);
+        return;
+    case AISIM_OP_MLA_PREFILL:
+    case AISIM_OP_MLA_DECODE:
+        snprintf(out, size, "heads=%u latent=%u nope=%u rope=%u value=%u dtype=%s kv_dtype=%s",
+                 (unsigned)op->mla.heads, (unsigned)op->mla.latent, (unsigned)op->mla.nope,
+                 (unsigned)op->mla.rope, (unsigned)op->mla.value, dtype, kv_dtype);
+        return;
+    case AISIM_OP_GDN_CONV:
+    case AISIM_OP_GDN_CONV_UPDATE:
+    case AISIM_OP_GDN_SCAN:
+    case AISIM_OP_GDN_RECURRENCE:
+        snprintf(out, size,
+                 "hidden=%" PRIu64 " key_heads=%u value_heads=%u head_size=%u conv_width=%u",
+                 op->gdn.hidden, (unsigned)op->gdn.key_heads, (unsigned)op->gdn.value_heads,
+                 (unsigned)op->gdn.head_size, (unsigned)op->gdn.conv_width);
+        return;
+    case AISIM_OP_ALL_REDUCE:
+    case AISIM_OP_ALL_GATHER:
+    case AISIM_OP_REDUCE_SCATTER:
+        snprintf(out, size, "width=%" PRIu64 " gpus=%u", op->link.width, (unsigned)op->link.gpus);
+        return;
+    case AISIM_OP_PIPELINE_HOP:
+        snprintf(out, size, "width=%" PRIu64 " stages=%u", op->link.width,
+                 (unsigned)op->link.stages);
+        return;
+    case AISIM_OP_KIND_COUNT:
+        break;
+    }
+    AISIM_UNREACHABLE();
+}
+
 void aisim_op_describe(const aisim_op *op, const aisim_op_load *load, char *out, size_t size)
 {
     switch (op->kind) {

@@ -47,6 +47,8 @@ static void record(recorder *to, const aisim_hardware *hw, const aisim_op *op,
         part->provenance = price->provenance;
         part->kind = aisim_op_class_name(op->kind);
         part->overlap = op->overlap;
+        part->side = op->side;
+        aisim_op_sizes(op, part->sizes, sizeof part->sizes);
     }
     to->count++;
 }

@@ -99,7 +99,9 @@ typedef struct aisim_timing_part {
     const char *kind;  /**< "gemm", "attention", "experts", "state", "link", "memory", "host",
                             "whole" */
     uint8_t overlap;   /**< number of the overlap it is part of; 0 = none */
+    uint8_t side;      /**< 1 or 2: the group of the overlap; 0 = none */
     char shape[80];    /**< "m=2064 n=6144 k=4096 bfloat16" */
+    char sizes[176];   /**< aisim_op_sizes: the operation without the load; "" = not of a model */
     double count;      /**< launches in the pass (layers; fractional with MTP) */
     double roof_ms;    /**< of all launches; 0 where there is no roof */
     double latency_ms; /**< contribution to the total */

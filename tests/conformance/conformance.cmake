@@ -13,7 +13,7 @@ set_target_properties(aisim_functions PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECT
 # project, so the list is fixed and an absent one shows as SKIP.
 foreach(file engine.json mtp.json offload.json vllm_upstream.json agentx_replay.json report.json hooks.json
         routing.json trace_reuse.json trace_stats.json weka_lowering.json weka_lowering_all.csv weka_snapshot.json h200_kv_capacity.csv
-        h200_pass_latency.csv)
+        h200_pass_latency.csv h200_op_lists.csv)
   cmake_path(GET file STEM name)
   aisim_test(NAME conformance.${name} LABEL conformance LUA COMMAND sh tests/conformance/run.sh ${file})
 endforeach()

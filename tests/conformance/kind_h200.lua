@@ -1,5 +1,5 @@
 --- h200_*.csv: the tool of the timing room over the whole file (timing_check.c); its limits are those of
---- spec/timing.md §12.
+--- spec/timing.md §12. Operation lists are those the program prints (op_lists.lua).
 local support = require "support"
 
 local M = { by = { default = "function" } }
@@ -15,7 +15,7 @@ local function check(context, report, name, mode, extra)
   report(name, ok, not ok and last or nil)
 end
 
-function M.file(_, context, report)
+function M.file(content, context, report)
   local name = context.path:match "[^/]*$"
   if name:find "capacity" then
     check(context, report, "capacity", "capacity", "")
@@ -24,7 +24,7 @@ function M.file(_, context, report)
     check(context, report, "calibration", "passes", "calibration " .. support.quote(calibration))
     check(context, report, "tables", "passes", "tables " .. support.quote(context.data .. "/h200"))
   else
-    report(name, false, "no tool prints operation lists")
+    require "op_lists".check(content, context, report)
   end
 end
 

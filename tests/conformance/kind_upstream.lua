@@ -1,15 +1,18 @@
 --- vllm_upstream.json: `sched` on the engine, `split` by its function, `kv` on the engine as far as blocks
---- have no ids and on the twin for the rest, `stop` and `metric` by the test library. What needs several cache
---- groups is answered by their double in Lua, label `twin` (tests/twin/groups_*.lua).
+--- have no ids and on the twin for the rest, `host` on the engine as far as slots have no numbers, `offload` and
+--- asynchronous external loads on the connector double of the twin (tests/twin/connector_*.lua, twin_external.h),
+--- `stop` and `metric` by the test library. What needs several cache groups is answered by their double in
+--- Lua, label `twin` (tests/twin/groups_*.lua).
 local context <const> = ...
 local engine = require "aisim_engine"
 local twin = require "aisim_twin"
 local support = require "support"
 
 local M = { by = { default = "engine", split = "function", queue = "twin", stop = "function", metric = "function",
-  lookup = "twin", window = "twin", capacity = "twin", spec = "twin" } }
+  lookup = "twin", window = "twin", capacity = "twin", spec = "twin", offload = "twin" } }
 
 local on_engine <const> = support.drivers(context, "drive_upstream", engine)
+local on_twin <const> = support.drivers(context, "drive_upstream", twin)
 
 -- ---- sched, split ---------------------------------------------------------------------------------
 
@@ -17,6 +20,7 @@ local CONFIG <const> = support.set [[block_size blocks max_num_batched_tokens ma
   prefix_caching policy chunked_prefill watermark reserve_full_prompt long_prefill_threshold spec_tokens lookahead
   eagle async mamba_align groups external]]
 local REQUEST <const> = support.set "prompt max_tokens priority arrival no_read state"
+local EXTERNAL <const> = support.set "matched async"
 local STEP <const> = {
   add = "req", schedule = "id throttle budget", output = "for tokens each drafts received", finish = "req why",
   state = "req state", reset = "preempt_running", run_rest = "each", run_async = "inflight abort add_each",
@@ -37,20 +41,26 @@ end
 function M.sched(vector)
   local unknown = unknown_in(vector)
   if unknown then return false, unknown end
+  local external = vector.config.external
+  if external then unknown = support.unknown(external, EXTERNAL, "key of external") end
+  if unknown then return false, unknown end
+  if external and external.async then
+    local ok, text = support.adapt(on_twin.sched)(vector)
+    return ok, text, "twin"
+  end
   return support.adapt(on_engine.sched)(vector)
 end
 
 local SPLIT <const> = "block budget long_prefill_threshold eagle partial_hits hash_block"
 M.split = support.strict({ SPLIT }, support.adapt(on_engine.split))
 
-M.host = support.adapt(support.drivers(context, "drive_host", engine).host)
+-- ---- host, offload --------------------------------------------------------------------------------
 
--- ---- kv -------------------------------------------------------------------------------------------
+local on_connector <const> = support.drivers(context, "drive_connector")
+local host_on_engine <const> = support.drivers(context, "drive_host", engine).host
 
-local IDS <const> = support.set "new_blocks queue refs table blocks" -- block ids: the twin alone has them
-
---- The vector without the expected keys that name blocks. @return it, and whether there were any
-local function without_ids(vector)
+--- The vector without the expected keys of a set. @return it, and whether there were any
+local function without(vector, keys)
   local copy, any = {}, false
   for key, value in pairs(vector) do copy[key] = value end
   copy.steps = {}
@@ -60,7 +70,7 @@ local function without_ids(vector)
     if step.expect then
       other.expect = {}
       for key, value in pairs(step.expect) do
-        if IDS[key] then
+        if keys[key] then
           any = true
         else
           other.expect[key] = value
@@ -72,6 +82,21 @@ local function without_ids(vector)
   end
   return copy, any
 end
+
+function M.host(vector)
+  local difference = on_connector.host(vector)
+  if difference then return false, "double: " .. difference, "twin" end
+  local copy, any = without(vector, support.set "slots") -- slots have numbers in the double alone
+  difference = host_on_engine(copy)
+  if difference then return false, "engine: " .. difference, "engine" end
+  return true, nil, any and "twin" or "engine"
+end
+
+M.offload = support.adapt(on_connector.offload)
+
+-- ---- kv -------------------------------------------------------------------------------------------
+
+local IDS <const> = support.set "new_blocks queue refs table blocks" -- block ids: the twin alone has them
 
 local kv_on_twin <const> = support.drivers(context, "drive_kv", twin).kv
 local kv_on_engine <const> = support.drivers(context, "drive_kv", engine).kv
@@ -108,7 +133,7 @@ function M.kv(vector)
   if needs_groups(vector) then return true, nil, "twin" end
   difference, skip = kv_on_twin(vector)
   if difference or skip then return false, "twin: " .. (difference or skip), "twin" end
-  local copy, any = without_ids(vector)
+  local copy, any = without(vector, IDS)
   difference, skip = kv_on_engine(copy)
   if difference or skip then return false, "engine: " .. (difference or skip), "engine" end
   return true, nil, any and "twin" or "engine"

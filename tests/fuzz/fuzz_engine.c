@@ -1,5 +1,6 @@
 /* fuzz_engine.c - any bytes as commands for one rank: submit, cancel, plan, complete, reserve,
- * reset.
+ * reset; with a host tier transfers that end between and inside passes, and the other client of a
+ * shared pool.
  *
  * The first bytes choose the configuration, the others commands with their arguments; what has run
  * out reads as 0. After every command the rank is verified. In the end everything is cancelled:
@@ -7,9 +8,10 @@
  * the comparison with the twin, content is released as soon as its request ends, so run indices and
  * slots get new meanings all the time. */
 #include "base/check.h"
+#include "base/clock.h"
 #include "sched/rank.h"
 
-enum { MAX_LIVE = 24, MAX_KEPT = 12 };
+enum { MAX_LIVE = 24, MAX_KEPT = 12, TIER_FROM = 216 };
 
 typedef struct live_request {
     uint32_t slot, run;
@@ -24,7 +26,10 @@ typedef struct fuzz {
     AISIM_ARRAY(aisim_node) kept; /* contents that later ones may go on from */
     AISIM_ARRAY(uint32_t) flight; /* batches */
     int64_t now_ns;
-    uint64_t tokens; /* delivered, as listened to */
+    uint64_t tokens;         /* delivered, as listened to */
+    aisim_host_group *group; /* NULL = no host tier */
+    aisim_host *peer;        /* of a shared pool */
+    int64_t pass_ns, end_ns; /* a pass takes so long; the one in flight ends then */
 } fuzz;
 
 static uint32_t byte(fuzz *f)
@@ -68,9 +73,39 @@ static void on_event(void *context, const aisim_event *event)
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
+/* Transfers of some blocks take about as long as a pass. */
+static void choose_tier(fuzz *f, aisim_rank_config *config)
+{
+    static const double rates[] = {0.0, 0.25, 0.5, 1.0, 2.0, 7.0};
+    static const int64_t passes[] = {100, 500, 1000, 2000, 5000, 20000};
+    aisim_host_config *h = &config->host;
+    uint32_t flags = byte(f);
+    h->scope = (flags & 1) == 0 ? AISIM_HOST_RANK_LOCAL : AISIM_HOST_CLUSTER_SHARED;
+    h->touch_prompt_on_lookup = (flags & 2) == 0;
+    h->touch_prompt_on_store = (flags & 4) == 0;
+    h->drop_applies_to_loads = (flags & 8) == 0;
+    h->refresh_on_load = (flags & 16) == 0;
+    h->tie_break = (flags & 32) == 0 ? AISIM_TIE_DEEPEST_FIRST : AISIM_TIE_LISTED;
+    h->latency_ms = (flags & 64) == 0 ? 0.0 : 0.0005 * between(f, 1, 6);
+    h->blocks = between(f, 1, 60);
+    uint32_t speed = byte(f);
+    h->d2h_gbps = rates[speed % 6];
+    h->h2d_gbps = rates[speed / 6 % 6];
+    speed = byte(f);
+    h->shared_d2h_gbps = rates[speed % 6];
+    h->shared_h2d_gbps = rates[speed / 6 % 6];
+    f->pass_ns = passes[between(f, 0, 5)];
+    config->kv.prefix_caching = true;
+    config->kv.bytes_per_token = 250.0;
+}
+
 static void choose_state(fuzz *f, aisim_rank_config *config)
 {
     uint32_t choice = byte(f);
+    if (choice >= TIER_FROM) { /* never together */
+        choose_tier(f, config);
+        return;
+    }
     config->kv.state_mode = (aisim_state_mode)(choice % 3);
     if (config->kv.state_mode == AISIM_STATE_NONE) {
         return;
@@ -92,7 +127,8 @@ static void choose_speculation(fuzz *f, aisim_rank_config *config)
     aisim_speculation_config *s = &config->speculation;
     s->mode = (aisim_speculation_mode)(choice % 3);
     if (s->mode == AISIM_SPECULATION_NONE) {
-        config->scheduler.overlap = (aisim_overlap)(choice / 3 % 3);
+        bool tier = config->host.scope != AISIM_HOST_NONE;
+        config->scheduler.overlap = tier ? AISIM_OVERLAP_NONE : (aisim_overlap)(choice / 3 % 3);
         return;
     }
     s->depth = s->lookahead_slots = between(f, 1, 3);
@@ -225,6 +261,7 @@ static void submit(fuzz *f)
 static void end(fuzz *f, uint32_t slot)
 {
     aisim_rank_cancel(&f->rank, slot);
+    aisim_offload_settle_cancel(&f->rank, f->now_ns);
     forget(f, slot);
 }
 
@@ -245,13 +282,18 @@ static void plan(fuzz *f, bool defer)
         uint32_t batch = aisim_rank_plan(&f->rank, f->now_ns, defer);
         if (batch != AISIM_NONE) {
             aisim_array_push(&f->flight, batch);
+            f->end_ns = aisim_offload_start(&f->rank, f->now_ns) + f->pass_ns;
         }
     }
 }
 
 static void complete(fuzz *f)
 {
-    f->now_ns++;
+    if (f->group == NULL) {
+        f->now_ns++;
+    } else if (f->flight.len > 0) {
+        f->now_ns = f->end_ns > f->now_ns ? f->end_ns : f->now_ns;
+    }
     if (f->flight.len > 0) {
         uint32_t batch = f->flight.data[0];
         aisim_array_remove(&f->flight, 0);
@@ -259,7 +301,7 @@ static void complete(fuzz *f)
     }
 }
 
-/* A worker stops: what it had is over. */
+/* A worker stops: what it had is over. It may go on afterwards. */
 static void stop(fuzz *f)
 {
     f->flight.len = 0;
@@ -267,7 +309,128 @@ static void stop(fuzz *f)
     while (f->live.len > 0) {
         end(f, f->live.data[f->live.len - 1].slot);
     }
+    if (f->group != NULL) {
+        aisim_offload_leave(&f->rank, f->now_ns);
+        aisim_block_pool_reset(&f->rank.pool);
+    }
 }
+
+/* ---- the host tier --------------------------------------------------------------------------- */
+
+/* A shared pool moves on; whatever has arrived for the peer is taken note of by nobody. */
+static void flow(fuzz *f, int64_t t_ns)
+{
+    uint32_t job;
+    f->now_ns = t_ns;
+    if (f->group->shared) {
+        aisim_host_group_advance(f->group, t_ns);
+        while ((job = aisim_host_done(f->peer, t_ns)) != AISIM_NONE) {
+            aisim_host_forget(f->peer, job);
+        }
+    }
+}
+
+static int64_t next_transfer(const fuzz *f)
+{
+    return f->group->shared ? aisim_host_group_next(f->group) : aisim_offload_next(&f->rank);
+}
+
+/* Time goes on: to the next end of a transfer, or some way; inside of a pass not beyond its end. */
+static void elapse(fuzz *f, uint32_t how)
+{
+    int64_t next_ns = next_transfer(f), t_ns = f->now_ns + (int64_t)(how / 2) * f->pass_ns / 16;
+    if (how % 2 == 0 && next_ns != AISIM_NEVER) {
+        t_ns = next_ns > f->now_ns ? next_ns : f->now_ns;
+    }
+    if (f->flight.len > 0) {
+        flow(f, t_ns < f->end_ns ? t_ns : f->end_ns);
+        return;
+    }
+    while (next_ns <= t_ns && next_ns != AISIM_NEVER) {
+        flow(f, next_ns > f->now_ns ? next_ns : f->now_ns);
+        aisim_offload_transfers(&f->rank, f->now_ns);
+        next_ns = next_transfer(f);
+    }
+    flow(f, t_ns);
+    aisim_offload_transfers(&f->rank, f->now_ns);
+}
+
+/* The other client of a shared pool stores or loads blocks of the prompt of somebody here. */
+static void use_peer(fuzz *f, uint32_t slot)
+{
+    const aisim_request *r = aisim_requests_at(&f->engine.requests, slot);
+    uint32_t run = r->lease.run, keys = r->prompt_tokens / f->group->block_size, job;
+    uint32_t choice = byte(f), first = choice % 4 == 0 ? choice / 4 % 6 : 0;
+    uint32_t end = first + 1 + byte(f) % 8;
+    end = end < keys ? end : keys;
+    if (first >= end) {
+        return;
+    }
+    if (choice % 2 == 0) {
+        if (aisim_host_prepare(f->peer, run, first, end, 0, 0, 0, f->now_ns, &job) ==
+            AISIM_HOST_PREPARED) {
+            AISIM_CHECK(aisim_host_submit(f->peer, f->now_ns) == job);
+        }
+        return;
+    }
+    const aisim_host_stretches *path = aisim_host_path(f->group, run, first, end);
+    for (uint32_t i = 0; i < path->len; i++) {
+        aisim_host_stretch s = path->data[i];
+        aisim_host_match m =
+            aisim_host_pool_match(&f->group->pool, s.run, s.first, s.first + s.count);
+        if (m.blocks < s.count || m.pending) {
+            return;
+        }
+    }
+    aisim_host_load(f->peer, run, first, end, 0, 0, f->now_ns, f->now_ns);
+}
+
+static void tier_command(fuzz *f)
+{
+    uint32_t how = byte(f);
+    if (how % 8 == 7 && f->peer != NULL && f->live.len > 0) {
+        use_peer(f, f->live.data[byte(f) % f->live.len].slot);
+    } else {
+        elapse(f, how);
+    }
+    if (f->peer != NULL) {
+        aisim_host_verify(f->peer);
+    }
+}
+
+static void tier_init(fuzz *f, const aisim_rank_config *config)
+{
+    if (config->host.scope == AISIM_HOST_NONE) {
+        return;
+    }
+    uint32_t b = config->kv.block_size;
+    double bytes = config->kv.bytes_per_token * b;
+    f->group = aisim_host_group_new(f->engine.content, &config->host, b, bytes);
+    aisim_offload_attach(&f->rank, aisim_host_join(f->group, &config->host, b, bytes, NULL));
+    if (f->group->shared) {
+        f->peer = aisim_host_join(f->group, &config->host, b, bytes, NULL);
+    }
+}
+
+/* Every transfer ends; then nothing holds a device block any more. */
+static void tier_finish(fuzz *f)
+{
+    for (uint32_t n = 0; f->group != NULL && next_transfer(f) != AISIM_NEVER; n++) {
+        AISIM_CHECK(n < 100000);
+        int64_t next_ns = next_transfer(f);
+        flow(f, next_ns > f->now_ns ? next_ns : f->now_ns);
+        aisim_offload_transfers(&f->rank, f->now_ns);
+    }
+    if (f->group != NULL) {
+        flow(f, f->now_ns);
+        aisim_offload_transfers(&f->rank, f->now_ns);
+        AISIM_CHECK(f->rank.offload.host->outstanding == 0);
+        AISIM_CHECK(f->group->pool.used == f->group->pool.resident);
+        AISIM_CHECK(f->group->pool.resident == f->group->pool.evictable);
+    }
+}
+
+/* ---- any command ----------------------------------------------------------------------------- */
 
 static void listen(fuzz *f, uint32_t mask)
 {
@@ -319,6 +482,8 @@ static void command(fuzz *f)
         }
     } else if (op <= 15) {
         plan(f, op == 15);
+    } else if (op >= 18 && f->group != NULL) {
+        tier_command(f);
     } else {
         complete(f);
     }
@@ -334,6 +499,7 @@ static void finish(fuzz *f)
     while (f->live.len > 0) {
         end(f, f->live.data[0].slot);
     }
+    tier_finish(f);
     aisim_rank_verify(&f->rank);
     AISIM_CHECK(aisim_block_pool_active(&f->rank.pool) == 0); /* I19 */
     AISIM_CHECK(f->engine.requests.live == 0);
@@ -342,6 +508,8 @@ static void finish(fuzz *f)
     for (uint32_t i = 0; i < f->kept.len; i++) {
         aisim_content_release(f->engine.content, f->kept.data[i].run);
     }
+    aisim_host_group_free(f->group);
+    f->rank.offload.host = NULL;
     AISIM_CHECK(aisim_content_live(f->engine.content) == 1);
     aisim_rank_deinit(&f->rank);
     aisim_requests_deinit(&f->engine.requests);
@@ -365,6 +533,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     f.engine.observers.n = 1;
     f.engine.observers.list[0] = (aisim_observer){0, &f, on_event};
     aisim_rank_init(&f.rank, &f.engine, 0, &config);
+    tier_init(&f, &config);
     while (f.at < f.size) {
         command(&f);
         aisim_rank_verify(&f.rank);

@@ -31,6 +31,11 @@ check "install" "$1" --install "$AISIM_BUILD_DIR" --prefix "$prefix"
 unset LUA_PATH LUA_CPATH AISIM_LUA_PATH
 if [ -x "$prefix/bin/aisim" ]; then
     check "version" "$prefix/bin/aisim" version
+    for file in man/man1/aisim.1 bash-completion/completions/aisim zsh/site-functions/_aisim \
+        fish/vendor_completions.d/aisim.fish; do
+        check "share/$file" grep -q "timeline.*window" "$prefix/share/$file"
+    done
+    check "a new scenario" env HOME="$prefix" sh -c "cd '$prefix' && bin/aisim new router mine && bin/aisim run mine.lua"
     scenario=$prefix/share/aisim/scenarios/agentx.lua
     if [ -f "$scenario" ]; then
         check "scenario" "$prefix/bin/aisim" run "$scenario" --quiet

@@ -15,7 +15,8 @@ if os.getenv("AISIM_ENGINE") then -- the product engine behind the same interfac
 end
 
 local drivers = {}
-for _, file in ipairs { "drive_engine", "drive_units", "drive_mtp", "drive_upstream", "drive_kv", "drive_host" } do
+for _, file in ipairs { "drive_engine", "drive_units", "drive_mtp", "drive_upstream", "drive_kv", "drive_host",
+  "drive_connector" } do
   local found = package.searchpath(file, package.path)
   if found then
     for kind, driver in pairs(dofile(found)) do

@@ -20,7 +20,6 @@ typedef struct maker {
     bool squeeze;        /* short prompts, long outputs, several at once: preemptions */
     bool steady;         /* long decodes */
     bool handoff;        /* some requests are sources or destinations */
-    bool tier;           /* a host tier: no hand-off, no second queue of tests */
     bool silent;         /* the next output is empty (E-P16) */
     uint64_t next_fresh; /* ids that occur once */
 } maker;
@@ -148,8 +147,6 @@ static void make_tier(maker *m)
     if (!alone && !with(m, COMPARE_WITH_host_shared, 25)) {
         return;
     }
-    m->tier = true;
-    m->handoff = false;
     h->scope = alone ? AISIM_HOST_RANK_LOCAL : AISIM_HOST_CLUSTER_SHARED;
     h->blocks = chance(m, 70) ? between(m, 1, 2 * m->longest / config->kv.block_size + 4) : 1000;
     h->d2h_gbps = rates[below(m, 7)];
@@ -382,7 +379,7 @@ static void make_life(maker *m, compare_request *r)
     }
     r->priority = (int32_t)below(m, 4) - 1;
     r->no_read = with(m, COMPARE_WITH_no_read, 8);
-    if (!m->tier && with(m, COMPARE_WITH_second_queue, 3)) {
+    if (with(m, COMPARE_WITH_second_queue, 3)) {
         r->role = COMPARE_BLOCKED;
         r->hand = below(m, 8);
     }

@@ -200,13 +200,12 @@ function upstream.lookup(host, step)
   return { ready_prefix = ready, state = state }
 end
 
--- The product has no slot numbers: those the twin answers.
+-- The product has no slot numbers: those the double of drive_connector.lua answers.
 function drivers.host(vector)
   local host = engine.host { capacity_blocks = vector.config.slots, listed = 1, keep_on_load = 1 }
   for i, step in ipairs(vector.steps) do
     local have = assert(upstream[step.op], step.op)(host, step) or {}
     have.lru = host:lru()
-    have.slots = given(step.expect) and step.expect.slots or nil
     if given(step.expect) then
       local difference = subset(step.expect, have, ("steps[%d]"):format(i))
       if difference then

@@ -114,25 +114,39 @@ function drivers.mtp_burst_trace(vector)
   return subset(want, have, "expect") or totals(t, vector.expect)
 end
 
--- The one scripted case of component `lease`: 2 drafts and an opaque slot outstanding, then a
--- preemption. The others are numbers for the product.
+local STATE <const> = "^known (%d+), computed (%d+), owned (%d+) "
+  .. "%(bound (%d+), opaque (%d+)%), (%d+) drafts outstanding$"
+
+-- Component `lease` with steps in words: the state of a request that verifies, then what happens to it.
+-- Without steps the vectors are numbers for the product.
 function drivers.mtp_lease(vector)
-  if vector.name ~= "preemption-drops-drafts-and-slots" then
+  local steps = vector.requests.steps
+  if not steps then
     return nil, "numbers"
   end
-  local t, serial = start({ block_size = 4, depth = 2, prompt_tokens = 12, output_tokens = 9 },
-    "native")
+  local known, computed, owned, bound, opaque, drafts = steps[1]:match(STATE)
+  if not known or steps[2] ~= "preempt" or #steps > 2 then
+    return "steps that are not understood: " .. table.concat(steps, "; ")
+  end
+  -- one pass for the prompt, one verification that emits a token
+  local config = { block_size = vector.config.block_size, depth = vector.config.depth,
+    prompt_tokens = tonumber(known) - 2, output_tokens = 9 }
+  local t, serial = start(config, "native")
   t:pass()
   t:complete(t:plan(), { { serial = serial, tokens = 1 } })
-  local before = { known = 14, computed = 13, owned = 5, opaque = 1, drafts = 2 }
+  local before = { known = tonumber(known), computed = tonumber(computed), owned = tonumber(owned),
+    opaque = tonumber(opaque), drafts = tonumber(drafts) }
   local difference = subset(before, t:request(serial), "before")
+  if not difference and before.owned - before.opaque ~= tonumber(bound) then
+    difference = "before: bound and opaque are not what is owned"
+  end
   if difference then
     return difference
   end
   t:reset(true)
   local view = t:request(serial)
   t:plan()
-  view.first_chunk_lookahead = t:record().items[1].slots - 14
+  view.first_chunk_lookahead = t:record().items[1].slots - before.known
   return subset(vector.expect, view, "after")
 end
 

@@ -1,7 +1,8 @@
 -- drive_upstream.lua - kinds `sched` and `split` of vllm_upstream.json.
 --
 -- Every vector runs with the upstream column of reconciliation.md. Tokens and drafts come from the
--- vector. Requests that wait for an asynchronous load are not modelled here.
+-- vector. Asynchronous external loads (facts 11, 20, 37, 79, 82) only the twin has; `loading` of a step
+-- are the requests whose load began in it.
 
 local twin = ... or require "aisim_twin" -- the backend: the twin, or the engine in its clothes
 local subset = require "compare"
@@ -41,8 +42,11 @@ local function make(config)
     own.prefix_match_unit = own.block_size
   end
   local t = twin.new(own)
-  if config.external then
-    t:set_external(config.external.matched)
+  local external = config.external
+  if external and external.async then
+    t:set_connector { match = function() return external.matched, true end }
+  elseif external then
+    t:set_external(external.matched)
   end
   return t
 end
@@ -110,6 +114,18 @@ function ops.add(run, step)
   return {}
 end
 
+-- Requests with a load under way, in the order of the second queue.
+local function loading(run)
+  local list = {}
+  for _, number in ipairs(run.t:state().skipped) do
+    local id = run.name[number]
+    if run.t:request(run.serial[id]).status == "loading" then
+      list[#list + 1], list[id] = id, true
+    end
+  end
+  return list
+end
+
 -- The drafts a request carries after this plan, as the vectors show them.
 local function draft_list(run, id, n)
   local list = {}
@@ -123,11 +139,15 @@ function ops.schedule(run, step)
   if step.budget then
     run.t:set_budget(step.budget)
   end
+  local before = loading(run)
   local batch = run.t:plan(step.throttle or false)
   run.t:verify()
   local record = run.t:record()
   local have = { scheduled = {}, order = {}, new = {}, resumed = {}, spec = {}, total = 0 }
-  have.preempted, have.rows = {}, {}
+  have.preempted, have.rows, have.loading = {}, {}, {}
+  for _, id in ipairs(loading(run)) do
+    have.loading[#have.loading + 1] = not before[id] and id or nil
+  end
   for _, item in ipairs(record.items) do
     local id = run.name[item.id]
     have.scheduled[id] = item.tokens
@@ -184,7 +204,12 @@ local function complete(run, batch, step)
 end
 
 function ops.output(run, step)
-  return complete(run, run.batches[step["for"]], step)
+  local have = complete(run, run.batches[step["for"]], step)
+  for _, id in ipairs(step.received or {}) do
+    assert(run.serial[id] and run.t:received(run.serial[id]), ("nothing is being loaded for '%s'"):format(id))
+  end
+  run.t:verify()
+  return have
 end
 
 function ops.finish(run, step)
@@ -288,9 +313,13 @@ local function complete_list(want, have, path)
 end
 
 function drivers.sched(vector)
-  local external = vector.config.external
-  if external and external.async then
-    return nil, "asynchronous load"
+  local config = vector.config
+  if config.external and config.external.async then
+    if not twin.has_connector then
+      return nil, "asynchronous external loads: only the twin has them"
+    elseif config.mamba_align then
+      return nil, "not modelled: asynchronous external loads beside a state cache"
+    end
   end
   local run = start(vector)
   run.totals = {}

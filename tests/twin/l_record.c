@@ -139,6 +139,9 @@ static int l_plan(lua_State *L)
 {
     twin *t = twin_check(L);
     lua_pushinteger(L, twin_plan(t, lua_toboolean(L, 2)));
+#ifndef AISIM_ENGINE_DOUBLE
+    twin_raise_connector(L, t);
+#endif
     return 1;
 }
 
@@ -176,6 +179,9 @@ static int l_pass(lua_State *L)
 {
     twin *t = twin_check(L);
     twin_pass(t, lua_toboolean(L, 2));
+#ifndef AISIM_ENGINE_DOUBLE
+    twin_raise_connector(L, t);
+#endif
     return push_record(L, t);
 }
 
@@ -241,7 +247,7 @@ static int l_state(lua_State *L)
 static int push_view(lua_State *L, const twin_view *view)
 {
     static const char *const names[] = {"waiting",  "preempted", "running", "pending",
-                                        "reserved", "held",      "finished"};
+                                        "reserved", "held",      "loading", "finished"};
     lua_createtable(L, 0, 24);
     put(L, "id", view->id);
     put(L, "serial", view->serial);

@@ -284,6 +284,9 @@ static int l_new(lua_State *L)
 static int l_free(lua_State *L)
 {
     twin **at = luaL_checkudata(L, 1, twin_type_name);
+#ifndef AISIM_ENGINE_DOUBLE
+    twin_forget_connector(L, *at);
+#endif
     twin_free(*at);
     *at = NULL;
     return 0;
@@ -496,6 +499,8 @@ int luaopen_aisim_twin(lua_State *L)
     luaL_setfuncs(L, twin_part_methods, 0);
 #ifdef AISIM_ENGINE_DOUBLE
     luaL_setfuncs(L, twin_tier_methods, 0);
+#else
+    luaL_setfuncs(L, twin_external_methods, 0);
 #endif
     lua_setfield(L, -2, "__index");
     lua_pushcfunction(L, l_free);
@@ -505,6 +510,9 @@ int luaopen_aisim_twin(lua_State *L)
 #ifdef AISIM_ENGINE_DOUBLE
     twin_host_open(L);
     luaL_setfuncs(L, twin_host_functions, 0);
+#else
+    lua_pushboolean(L, true);
+    lua_setfield(L, -2, "has_connector");
 #endif
     return 1;
 }

@@ -19,6 +19,11 @@ extern const luaL_Reg twin_part_methods[];
 extern const luaL_Reg twin_host_functions[]; /* engine_host.c */
 void twin_host_open(lua_State *L);
 extern const luaL_Reg twin_tier_methods[]; /* engine_l_tier.c */
+#else
+extern const luaL_Reg twin_external_methods[]; /* l_external.c */
+/** Raises what went wrong in a function of the connector during the last plan. */
+void twin_raise_connector(lua_State *L, twin *t);
+void twin_forget_connector(lua_State *L, twin *t);
 #endif
 
 /** The twin at index 1; raises when it has been freed. */

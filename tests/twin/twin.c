@@ -455,7 +455,8 @@ twin_totals twin_sum(const twin *t)
     totals.free = t->queue_len - t->keyed_len;
     totals.active = t->n_blocks - t->queue_len; /* E-B1 */
     totals.live = t->n_live;
-    totals.ready = t->running.len + t->waiting.len + twin_connector_ready(t) > 0;
+    totals.ready =
+        t->running.len + t->waiting.len + twin_connector_ready(t) + twin_external_ready(t) > 0;
     totals.drained = t->n_live == 0;
     totals.capacity_bound = t->capacity_bound;
     return totals;

@@ -6,16 +6,17 @@ pkg_check_modules(LUA_TWIN REQUIRED lua5.4)
 set(twin_dir ${CMAKE_CURRENT_LIST_DIR})
 add_library(aisim_twin OBJECT
   ${twin_dir}/twin.c ${twin_dir}/twin_dict.c ${twin_dir}/twin_pool.c ${twin_dir}/twin_lease.c
-  ${twin_dir}/twin_state.c ${twin_dir}/twin_sched.c ${twin_dir}/twin_mtp.c
+  ${twin_dir}/twin_state.c ${twin_dir}/twin_queues.c ${twin_dir}/twin_sched.c
+  ${twin_dir}/twin_mtp.c
   ${twin_dir}/twin_handoff.c ${twin_dir}/twin_verify.c
-  ${twin_dir}/twin_host.c ${twin_dir}/twin_connector.c)
+  ${twin_dir}/twin_host.c ${twin_dir}/twin_connector.c ${twin_dir}/twin_external.c)
 aisim_target_defaults(aisim_twin)
 target_include_directories(aisim_twin PUBLIC ${twin_dir})
 
 # Of the product the twin may use src/base and nothing else.
 file(GLOB twin_base CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/base/*.c)
 add_library(aisim_twin_module MODULE ${twin_dir}/l_twin.c ${twin_dir}/l_record.c
-  ${twin_dir}/l_parts.c ${twin_base})
+  ${twin_dir}/l_parts.c ${twin_dir}/l_external.c ${twin_base})
 aisim_target_defaults(aisim_twin_module)
 target_include_directories(aisim_twin_module PRIVATE ${LUA_TWIN_INCLUDE_DIRS})
 target_link_libraries(aisim_twin_module PRIVATE aisim_twin m)

@@ -31,6 +31,7 @@ typedef enum {
     TWIN_PENDING,  /**< handoff: waits for blocks at the destination (§15) */
     TWIN_RESERVED, /**< handoff: blocks taken, transfer under way */
     TWIN_HELD,     /**< handoff: source finished, its blocks are kept */
+    TWIN_REMOTE,   /**< an asynchronous load fills its blocks (twin_external.h) */
     TWIN_FINISHED
 } twin_status;
 

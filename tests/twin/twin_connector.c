@@ -110,7 +110,7 @@ void twin_connector_leave(twin *t, twin_request *r)
 
 /* ---- headroom (§7.3, E-R1, E-R2, E-R3) ------------------------------------------------------- */
 
-static uint32_t footprint(const twin *t, const twin_request *r)
+uint32_t twin_footprint(const twin *t, const twin_request *r)
 {
     uint32_t ahead = t->native ? t->lookahead : t->depth;
     return twin_ceil(twin_min(r->tokens.len + ahead, t->limit), t->b);
@@ -121,19 +121,19 @@ uint64_t twin_headroom(const twin *t)
     uint64_t sum = 0;
     for (uint32_t i = 0; i < t->running.len; i++) {
         const twin_request *r = request_of(t, t->running.data[i]);
-        uint32_t wanted = footprint(t, r);
+        uint32_t wanted = twin_footprint(t, r);
         if (r->computed < r->prompt && wanted > r->blocks.len) {
             sum += wanted - r->blocks.len;
         }
     }
     for (uint32_t i = 0; t->host != NULL && i < t->host->waiters.len; i++) {
         const twin_waiter *w = &t->host->waiters.data[i];
-        uint32_t wanted = footprint(t, request_of(t, w->serial));
+        uint32_t wanted = twin_footprint(t, request_of(t, w->serial));
         if (w->stage >= TWIN_LOADING && wanted > w->loaded) {
             sum += wanted - w->loaded;
         }
     }
-    return sum;
+    return sum + twin_external_headroom(t);
 }
 
 /* ---- lookup and load ------------------------------------------------------------------------- */
@@ -432,6 +432,16 @@ bool twin_connector_tell(twin *t)
     return any;
 }
 
+bool twin_connector_preparing(const twin *t)
+{
+    for (uint32_t i = 0; t->host != NULL && i < t->host->jobs.len; i++) {
+        if (!t->host->jobs.data[i].submitted) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void twin_connector_end(twin *t)
 {
     if (shared(t)) {
@@ -443,6 +453,7 @@ void twin_connector_end(twin *t)
             twin_job_submit(t, &t->host->jobs.data[i]);
         }
     }
+    twin_retry_reservations(t);
     twin_transfers(t, t->now_ns);
 }
 

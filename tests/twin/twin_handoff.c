@@ -4,7 +4,7 @@
  * others. Resident pages are pinned, the rest is taken fresh and has to be transferred. Source: a
  * request submitted with `hold` keeps its lease when it finishes until it is released. */
 #include "base/check.h"
-#include "twin_internal.h"
+#include "twin_host.h"
 
 static twin_request *live(const twin *t, uint32_t id)
 {
@@ -34,6 +34,9 @@ static bool try_reserve(twin *t, twin_request *r)
 
 void twin_retry_reservations(twin *t)
 {
+    if (twin_connector_preparing(t)) {
+        return; /* offload.md §7.5: those blocks are copied out when the pass has ended */
+    }
     while (t->pending.len > 0 && try_reserve(t, t->requests.data[t->pending.data[0]])) {
         aisim_array_remove(&t->pending, 0);
     }

@@ -84,9 +84,12 @@ void twin_link_cancel(twin *t, const twin_job *job);
 /* twin_connector.c */
 uint32_t twin_connector_head(const twin *t);
 uint32_t twin_connector_ready(const twin *t);
+/** Stores wait for the end of the pass in flight. */
+bool twin_connector_preparing(const twin *t);
 twin_waiter *twin_waiter_of(const twin *t, uint32_t serial);
 /** 0 = go on with the hit, 1 = next head, 2 = stop */
 int twin_connector_examine(twin *t, twin_request *r, twin_hit *hit);
+uint32_t twin_footprint(const twin *t, const twin_request *r);
 uint64_t twin_headroom(const twin *t);
 void twin_connector_close(twin *t);
 void twin_connector_end(twin *t);

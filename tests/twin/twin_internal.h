@@ -4,7 +4,9 @@
  * pool        blocks one by one; one queue of unreferenced blocks, the next victim first
  * lease       tokens, blocks and publications of one request
  * state       recurrent state and checkpoints (§11)
- * sched       the pass */
+ * queues      who stands where, preemption
+ * sched       the pass
+ * external    requests held up by a connector outside (twin_external.h) */
 #ifndef AISIM_TWIN_INTERNAL_H
 #define AISIM_TWIN_INTERNAL_H
 
@@ -12,6 +14,7 @@
 #include "base/map.h"
 #include "base/rng.h"
 #include "twin.h"
+#include "twin_external.h"
 
 typedef AISIM_ARRAY(uint32_t) twin_ids;
 
@@ -61,6 +64,13 @@ typedef struct twin_request {
     int64_t priority;
     uint64_t salt;
     bool no_read, hold, blocked;
+    /* external connector (twin_external.h) */
+    bool aside;                   /* in the second queue by its doing */
+    bool received;                /* the load has ended */
+    bool loaded;                  /* its blocks hold what was loaded, not admitted since */
+    bool kept;                    /* finished, its blocks are in use by a transfer yet */
+    uint32_t local;               /* device hit when the load began */
+    uint64_t asked;               /* pass in which the connector said: later */
     uint32_t computed, watermark; /* C, A */
     uint32_t high;                /* largest C before a preemption */
     twin_ids chain;               /* identities of the full blocks of the known tokens */
@@ -135,6 +145,7 @@ struct twin {
     uint32_t depth, lookahead, k;
     bool native, burst, caching, stateful, aligned;
     uint32_t external;
+    twin_connector connector; /* match == NULL: none */
     /* dictionary */
     AISIM_ARRAY(twin_node) nodes;
     uint32_t *buckets;
@@ -230,13 +241,26 @@ void twin_state_release(twin *t, twin_request *r);
 void twin_state_discard_step(twin *t, twin_request *r);
 uint32_t twin_state_find(twin *t, uint32_t node, bool *same_pass);
 
-/* twin_sched.c */
+/* twin_queues.c */
+bool twin_has_priority(const twin *t);
+/** Under `priority`: x goes first. */
+bool twin_before(const twin_request *x, const twin_request *y);
 void twin_insert_waiting(twin *t, twin_request *r);
+void twin_insert_skipped(twin *t, twin_request *r);
 void twin_preempt(twin *t, twin_request *r, bool undo);
 twin_request *twin_victim(const twin *t);
 void twin_leave(twin *t, twin_request *r, twin_reason reason);
 void twin_ids_remove(twin_ids *list, uint32_t value);
 twin_batch *twin_batch_find(twin *t, uint32_t id);
+
+/* twin_external.c */
+uint32_t twin_external_head(const twin *t);
+uint32_t twin_external_ready(const twin *t);
+uint64_t twin_external_headroom(const twin *t);
+void twin_external_promote(twin *t, twin_request *r);
+/** 0 = go on with the hit, 1 = next head, 2 = stop */
+int twin_external_examine(twin *t, twin_request *r, twin_hit *hit);
+bool twin_external_keeps(twin *t, twin_request *r);
 
 /* twin_mtp.c */
 void twin_burst_reserve(twin *t, twin_batch *batch);

@@ -1,4 +1,4 @@
-/* twin_sched.c - steps 0 to 2 of a pass (§4) and preemption (§5).
+/* twin_sched.c - steps 0 to 2 of a pass (§4).
  *
  * Everything happens in the order of the text and is looked up anew each time. */
 #include "base/check.h"
@@ -9,152 +9,10 @@ static twin_request *request_of(const twin *t, uint32_t serial)
     return t->requests.data[serial];
 }
 
-static bool has_priority(const twin *t)
-{
-    return t->config.scheduler.policy == AISIM_POLICY_PRIORITY;
-}
-
-static bool before(const twin_request *x, const twin_request *y)
-{
-    return x->priority != y->priority ? x->priority < y->priority : x->ordinal < y->ordinal;
-}
-
-static void insert_at(twin_ids *list, uint32_t at, uint32_t value)
-{
-    aisim_array_push(list, value);
-    for (uint32_t i = list->len - 1; i > at; i--) {
-        list->data[i] = list->data[i - 1];
-    }
-    list->data[at] = value;
-}
-
-/* E-L2, E-V2: under priority by key; otherwise preempted ones at the front, the others by
- * ordinal (an activated handoff keeps its place). */
-void twin_insert_waiting(twin *t, twin_request *r)
-{
-    uint32_t at = 0;
-    if (has_priority(t)) {
-        while (at < t->waiting.len && before(request_of(t, t->waiting.data[at]), r)) {
-            at++;
-        }
-    } else if (r->status != TWIN_PREEMPTED) {
-        while (at < t->waiting.len &&
-               (request_of(t, t->waiting.data[at])->status == TWIN_PREEMPTED ||
-                request_of(t, t->waiting.data[at])->ordinal < r->ordinal)) {
-            at++;
-        }
-    }
-    insert_at(&t->waiting, at, r->serial);
-}
-
-twin_batch *twin_batch_find(twin *t, uint32_t id)
-{
-    for (uint32_t i = 0; i < t->batches.len; i++) {
-        if (t->batches.data[i].id == id) {
-            return &t->batches.data[i];
-        }
-    }
-    return NULL;
-}
-
-/* The request leaves whatever holds it, gives its blocks back and is finished. */
-void twin_leave(twin *t, twin_request *r, twin_reason reason)
-{
-    twin_ids_remove(&t->running, r->serial);
-    twin_ids_remove(&t->waiting, r->serial);
-    twin_ids_remove(&t->skipped, r->serial);
-    twin_ids_remove(&t->pending, r->serial);
-    twin_connector_leave(t, r);
-    twin_release(t, r);
-    r->status = TWIN_FINISHED;
-    r->reason = reason;
-    aisim_map_remove(&t->live, r->id, 0);
-    t->n_live--;
-}
-
 static void reject(twin *t, twin_request *r, twin_reason reason)
 {
     twin_leave(t, r, reason);
     aisim_array_push(&t->batches.data[t->batches.len - 1].rejected, r->serial);
-}
-
-/* E-V1 */
-twin_request *twin_victim(const twin *t)
-{
-    if (t->running.len == 0) {
-        return NULL;
-    }
-    if (!has_priority(t)) {
-        bool fifo = t->config.scheduler.preemption == AISIM_PREEMPTION_FIFO;
-        return request_of(t, t->running.data[fifo ? 0 : t->running.len - 1]);
-    }
-    twin_request *worst = request_of(t, t->running.data[0]);
-    for (uint32_t i = 1; i < t->running.len; i++) {
-        twin_request *r = request_of(t, t->running.data[i]);
-        if (before(worst, r)) {
-            worst = r;
-        }
-    }
-    return worst;
-}
-
-static void drop_row(twin *t, uint32_t serial)
-{
-    twin_batch *batch = &t->batches.data[t->batches.len - 1];
-    for (uint32_t i = 0; i < batch->rows.len; i++) {
-        if (batch->rows.data[i].serial == serial) {
-            twin_request *r = request_of(t, serial);
-            r->outstanding -= batch->rows.data[i].samples;
-            aisim_array_remove(&batch->rows, i);
-            return;
-        }
-    }
-}
-
-/* E-V3: the decision of this pass is taken back. */
-static void undo(twin *t, twin_request *r)
-{
-    t->totals.undone++;
-    for (uint32_t i = 0; i < t->items.len; i++) {
-        if (t->items.data[i].serial == r->serial) {
-            t->budget += t->items.data[i].tokens;
-            t->prompt_planned -= t->items.data[i].chunk;
-            aisim_array_remove(&t->items, i);
-            break;
-        }
-    }
-    drop_row(t, r->serial);
-    twin_withdraw(t, r);
-}
-
-/* E-V2. `undone` = what it was given in this pass did not run (E-V3, E-S15). */
-void twin_preempt(twin *t, twin_request *r, bool undone)
-{
-    bool scheduled = r->pass == t->pass;
-    uint32_t computed = scheduled ? r->pass_computed : r->computed;
-    twin_pair entry = {r->id, computed};
-    aisim_array_push(&t->preempted_list, entry);
-    if (scheduled && undone) {
-        undo(t, r);
-    } else if (scheduled) {
-        drop_row(t, r->serial);
-    }
-    r->high = twin_max(r->high, undone ? computed : r->computed);
-    r->pass = 0;
-    if (t->stateful && undone) {
-        twin_state_discard_step(t, r); /* E-S15 */
-    }
-    twin_ids_remove(&t->running, r->serial);
-    twin_release(t, r);
-    r->computed = 0;
-    r->drafts = 0;
-    r->drafts_unknown = false;
-    r->placeholders = 0;
-    r->preemptions++;
-    t->totals.preemptions++;
-    r->status = TWIN_PREEMPTED;
-    twin_insert_waiting(t, r);
-    t->preempted = true;
 }
 
 static uint32_t threshold(const twin *t)
@@ -371,7 +229,9 @@ typedef enum { ADMITTED, NEXT_HEAD, STOP } outcome;
 static void admitted(twin *t, twin_request *r, uint32_t h)
 {
     twin_ids_remove(&t->waiting, r->serial);
+    twin_ids_remove(&t->skipped, r->serial);
     twin_connector_leave(t, r);
+    r->aside = r->loaded = false;
     aisim_array_push(&t->running, r->serial);
     r->status = TWIN_RUNNING;
     twin_item *item = &t->items.data[t->items.len - 1];
@@ -467,7 +327,10 @@ static outcome try_head(twin *t, twin_request *r)
     if (r->outstanding > 0 || twin_held_back(t, r)) {
         return STOP; /* N1; §15 point 5 */
     }
-    if (r->computed >= r->prompt && r->watermark >= r->prompt) {
+    if (r->status == TWIN_REMOTE) {
+        twin_external_promote(t, r);
+    }
+    if (!r->loaded && r->computed >= r->prompt && r->watermark >= r->prompt) {
         return admit_resident(t, r);
     }
     twin_hit hit;
@@ -489,6 +352,18 @@ static outcome try_head(twin *t, twin_request *r)
             return step == 1 ? NEXT_HEAD : STOP;
         }
     }
+    if (t->connector.match != NULL) {
+        if (rejects(t) && !fits_alone(t, r, 0, 0)) {
+            reject(t, r, TWIN_REJECTED_CAPACITY); /* E-P11, before anything is asked */
+            twin_hit_free(&hit);
+            return NEXT_HEAD;
+        }
+        int step = twin_external_examine(t, r, &hit);
+        if (step != 0) {
+            twin_hit_free(&hit);
+            return step == 1 ? NEXT_HEAD : STOP;
+        }
+    }
     if (!hit.same_pass) {
         r->junction = hit.junction;
         result = admit_with_hit(t, r, &hit);
@@ -496,22 +371,24 @@ static outcome try_head(twin *t, twin_request *r)
     if (result == ADMITTED && r->readmit.len == 0 && t->caching) {
         t->totals.lookups++;
         t->totals.lookup_tokens += r->tokens.len;
-        t->totals.hit_tokens += hit.tokens;
+        t->totals.hit_tokens +=
+            hit.reserved > 0 && t->connector.match != NULL ? r->local : hit.tokens;
     }
     twin_hit_free(&hit);
     return result;
 }
 
-/* The connector queue first; under `priority` the better of both heads (offload.md §7.5). */
+/* The connector queue first; under `priority` the better of both heads (offload.md §7.5, fact 11).
+ */
 static twin_request *next_head(const twin *t)
 {
-    uint32_t serial = twin_connector_head(t);
+    uint32_t serial = t->connector.match == NULL ? twin_connector_head(t) : twin_external_head(t);
     twin_request *ready = serial == TWIN_NONE ? NULL : request_of(t, serial);
     twin_request *waits = t->waiting.len == 0 ? NULL : request_of(t, t->waiting.data[0]);
     if (ready == NULL || waits == NULL) {
         return ready == NULL ? waits : ready;
     }
-    return has_priority(t) && before(waits, ready) ? waits : ready;
+    return twin_has_priority(t) && twin_before(waits, ready) ? waits : ready;
 }
 
 /* Step 2 */

@@ -24,9 +24,13 @@ static void verify_request(const twin *t, const twin_request *r)
     bool running = contains(&t->running, r->serial);
     bool waiting = contains(&t->waiting, r->serial);
     AISIM_CHECK(running == (r->status == TWIN_RUNNING)); /* I5 */
-    AISIM_CHECK(waiting == ((r->status == TWIN_WAITING && !r->blocked && !r->connected) ||
-                            r->status == TWIN_PREEMPTED));
-    if (r->status == TWIN_FINISHED || r->status == TWIN_PREEMPTED || r->status == TWIN_PENDING) {
+    bool queued =
+        (r->status == TWIN_WAITING && !r->blocked && !r->connected) || r->status == TWIN_PREEMPTED;
+    AISIM_CHECK(waiting == (queued && !r->aside));
+    AISIM_CHECK(!r->aside || contains(&t->skipped, r->serial));
+    bool lets_go = (r->status == TWIN_FINISHED && !r->kept) ||
+                   (r->status == TWIN_PREEMPTED && !r->loaded) || r->status == TWIN_PENDING;
+    if (lets_go) {
         AISIM_CHECK(r->blocks.len == 0 && r->watermark == 0);
         AISIM_CHECK(r->working.len + r->previous.len + r->copies.len == 0);
         return;

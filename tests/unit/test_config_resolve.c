@@ -189,9 +189,6 @@ static void combinations_of_the_scheduler(void)
             "x.yaml:1:17: database_mode = 'SOL': needs timing.type = 'default', other models say "
             "themselves what a pass takes");
     accepts("{database_mode: SOL}", &llama, NULL, __LINE__);
-    REFUSES("{startup_seconds: 2m}", AISIM_ENOTMODELLED,
-            "x.yaml:1:19: known, not modelled: startup_seconds = 120 (workers are there from the "
-            "start)");
 }
 
 static void state_cache_takes_k_blocks(void)

@@ -314,7 +314,7 @@ static void known_keys_that_are_not_modelled(void)
             "x.yaml:1:33: connector = 'offloading_v9': must be one of offloading_v0_24, "
             "offloading_v0_32");
     REFUSES("kv_cache", "eviction: belady", AISIM_ENOTMODELLED,
-            "x.yaml:1:11: known, not modelled: eviction = 'belady' (modelled: lru)");
+            "x.yaml:1:11: known, not modelled: eviction = 'belady' (modelled: lru, scored)");
     REFUSES("kv_cache", "groups: [{type: full}, {type: full}]", AISIM_ENOTMODELLED,
             "x.yaml:1:9: known, not modelled: groups = 2 entries (modelled: 1)"); /* R9 */
     REFUSES("kv_cache", "groups: [{type: sliding}]", AISIM_ENOTMODELLED,

@@ -1,5 +1,5 @@
 --- aisim check FILE: everything of a run but the run. Loads, validates, builds, and shows the resolved
--- configuration, the parameters, and which hooks are registered at what price.
+-- configuration, the parameters, and which hooks and scheduler points are set at what price.
 local aisim = require "aisim"
 local catalogue = require "aisim.cli.catalogue"
 local fault = require "aisim.cli.fault"
@@ -25,24 +25,38 @@ local function parameters(job, out)
   out[#out + 1] = "parameters\n" .. table_of.text(rows, 2)
 end
 
---- Runs setup and writes down the hooks.
+local function place_of(fn)
+  local info = debug.getinfo(fn, "S")
+  return ("%s:%d"):format(info.short_src, info.linedefined)
+end
+
+--- Runs setup and writes down the hooks and the points.
 local function build(job)
-  local registered = {}
+  local registered, points = {}, {}
   require "aisim.sim" -- defines the method that is watched here
   local methods = require("aisim.core").methods["aisim.Sim"]
   local on <const> = methods.on
   methods.on = function(sim, name, fn, options)
     local hook = on(sim, name, fn, options)
-    local info = debug.getinfo(fn, "S")
-    registered[#registered + 1] = { name = name, place = ("%s:%d"):format(info.short_src, info.linedefined) }
+    registered[#registered + 1] = { name = name, place = place_of(fn) }
     return hook
+  end
+  local pool <const> = methods.pool
+  methods.pool = function(sim, options)
+    local made = pool(sim, options)
+    for _, point in ipairs(require("aisim.points").list) do
+      local fn = options[point.name]
+      local what = ("%s of pool '%s'"):format(point.name, made.name)
+      if fn then points[#points + 1] = { what, place_of(fn), point.price } end
+    end
+    return made
   end
   local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
   local ok, problem = xpcall(job.setup, fault.handler, sim)
-  methods.on = on
+  methods.on, methods.pool = on, pool
   if not ok then error(problem, 0) end
   jobs.need_used(job)
-  return sim, registered
+  return sim, registered, points
 end
 
 local function hooks(registered, out)
@@ -71,7 +85,7 @@ function M.main(args)
   end
   out[#out + 1] = ("seed         %d (%s)"):format(job.seed, job.seed_origin or "default")
   parameters(job, out)
-  local sim, registered = build(job)
+  local sim, registered, points = build(job)
   if job.yaml then
     out[#out + 1] = "configuration\n  " .. job.yaml:gsub("\n$", ""):gsub("\n", "\n  ")
   else
@@ -83,10 +97,12 @@ function M.main(args)
     end
   end
   hooks(registered, out)
+  if #points > 0 then out[#out + 1] = "points\n" .. table_of.text(points, 2) end
   if job.S then out[#out + 1] = "report       " .. (job.S.report and "of the scenario" or "default table") end
   for i, expectation in ipairs(job.expectations) do
     out[#out + 1] = (i == 1 and "expect       " or "             ") .. expectation.text
   end
+  for _, line in ipairs(job.S and help.experiments(job.S) or {}) do out[#out + 1] = line end
   out[#out + 1] = "ok"
   terminal.out(table.concat(out, "\n"))
   return fault.OK

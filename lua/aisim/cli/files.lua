@@ -7,8 +7,11 @@ local lfs = require "lfs"
 
 local M = {}
 
---- Every file that a run may write.
-local KNOWN <const> = { "report.json", "requests.jsonl", "wall.json" }
+--- Every file that a verb may write into its folder.
+local KNOWN <const> = {
+  "report.json", "requests.jsonl", "preparation.jsonl", "timeseries.csv", "timeline.json", "wall.json", "sweep.csv",
+  "sweep.json", "search.json", "compare.csv", "compare.json", "report.html",
+}
 
 local function entries(dir)
   local names = {}
@@ -19,6 +22,8 @@ local function entries(dir)
   return names
 end
 
+--- Makes a folder and those above it.
+---@param dir string
 local function make(dir)
   if lfs.attributes(dir, "mode") == "directory" then return end
   local parent = dir:match("^(.*[^/])/+[^/]+/*$")
@@ -29,18 +34,42 @@ local function make(dir)
   end
 end
 
+M.make = make
+
 --- Refuses early what could not be written at the end. Makes nothing.
 ---@param dir string
 ---@param overwrite boolean
-function M.check(dir, overwrite)
+---@param remedies? string   flags that would help
+function M.check(dir, overwrite, remedies)
   local mode = lfs.attributes(dir, "mode")
   if mode and mode ~= "directory" then fault.usage("--out %s: is not a folder", dir) end
   if mode and not overwrite then
     local names = entries(dir)
     if #names > 0 then
-      fault.usage("--out %s: the folder is not empty (%s%s); add --overwrite or choose another", dir, names[1],
-        #names > 1 and ", …" or "")
+      fault.usage("--out %s: the folder is not empty (%s%s); add %s or choose another", dir, names[1],
+        #names > 1 and ", …" or "", remedies or "--overwrite")
     end
+  end
+end
+
+--- Where a file is written until it is complete.
+function M.part(dir, name) return ("%s/.%s.part"):format(dir, name) end
+
+--- Writer of a file that the run has written itself: its part is there and complete. nil: it has not.
+function M.written(dir, name)
+  return lfs.attributes(M.part(dir, name), "mode") and function() end or nil
+end
+
+--- Makes the folder for files that are written while the run goes on; parts of an earlier program are removed.
+---@param dir string
+---@return fun() forget   takes the folder back after a failure, if it is new and empty
+function M.prepare(dir)
+  local is_new = lfs.attributes(dir, "mode") == nil
+  make(dir)
+  for _, name in ipairs(KNOWN) do os.remove(M.part(dir, name)) end
+  return function()
+    for _, name in ipairs(KNOWN) do os.remove(M.part(dir, name)) end
+    if is_new then lfs.rmdir(dir) end
   end
 end
 
@@ -54,7 +83,7 @@ function M.write(dir, writers)
     for _, name in ipairs(KNOWN) do
       local writer = writers[name]
       if writer then
-        local part = ("%s/.%s.part"):format(dir, name)
+        local part = M.part(dir, name)
         parts[#parts + 1] = { part, dir .. "/" .. name }
         if type(writer) == "string" then
           local file, why = io.open(part, "wb")

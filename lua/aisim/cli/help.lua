@@ -1,4 +1,5 @@
 --- aisim help [TOPIC or FILE]: generated from the tables that validate input.
+local api = require "aisim.cli.api"
 local catalogue = require "aisim.cli.catalogue"
 local fault = require "aisim.cli.fault"
 local near = require "aisim.near"
@@ -40,7 +41,7 @@ use req:copy() or keep req.id. run.tick needs the option every_ms.
 The last column is the price: run and request hooks keep all fast paths; a pass hook makes the
 engine stop at each pass, a token hook at each request of each pass (see aisim check FILE).
 Options: batch = n (fn(n, cols)), class =, pool =, rank =, sample =, from_ms =, until_ms =.
-Example: examples/hooks.lua]]
+Fields of req and pass: aisim help Request, aisim help Pass. Example: examples/hooks.lua]]
 end
 
 function TOPICS.router()
@@ -60,7 +61,45 @@ returns the index of a target, nil (the request waits at the router), or nil and
 draw from. targets.n is the number of candidates; each column below is an array targets.COLUMN[i].
 Columns named in `columns` are kept up to date; overlaps are computed only if declared or read.
 
-]] .. table.concat(table_of.wrap(table.concat(columns, ", "), 96), "\n") .. "\n\nExample: examples/custom_router.lua"
+  filter      function(req, targets, out), or a list of them: out[i] = false drops candidate i
+  score       function(req, targets, out), or { policy =, weight = }, or a list of both: costs are
+              summed, the smallest is chosen; with pick they are targets.cost[i]
+  wrap        a built-in and its options; pick gets a fourth argument that asks it: inner() is what
+              it would choose
+  affinity    as in YAML: keeps the column `bound`
+  delay_ms    an arrival is decided about so much later
+  regret      true records residency on the chosen and on the best target of each decision
+  init(pool, cfg)  on_dispatch, on_first_token(req, target, now)  on_done(req, target, status, now)
+  on_kv_stored, on_kv_removed(target, blocks, tier, now)  on_worker_up, on_worker_drain,
+  on_worker_down(target)  on_tick(now) every tick_ms
+
+]] .. table.concat(table_of.wrap(table.concat(columns, ", "), 96), "\n") .. [[
+
+
+req is the request to place, valid during the call:
+
+]] .. table.concat(table_of.wrap(api.fields "Request", 96), "\n") .. [[
+
+
+Draw from a stream of its own: local rng = sim:rng "my_router" in setup, then rng:random(n) in pick.
+Start from: aisim new router NAME, then aisim sweep NAME.lua.
+Examples: examples/custom_router.lua, examples/wrap_router.lua]]
+end
+
+function TOPICS.points()
+  local rows = {}
+  for _, point in ipairs(require("aisim.points").list) do
+    rows[#rows + 1] = { point.name, point.form }
+    rows[#rows + 1] = { "", point.meaning }
+  end
+  return [[
+Functions of sim:pool { … } that decide instead of the engine, each optional. An answer that breaks
+an invariant of the pass ends the run, nothing is corrected; aisim check prints what each one costs.
+
+]] .. table_of.text(rows, 2) .. [[
+
+
+Example: examples/custom_victim.lua]]
 end
 
 function TOPICS.handoff()
@@ -96,8 +135,45 @@ Keys of run.metrics, report.json and expectations. A distribution NAME has NAME.
 
 
 Own metrics: sim:counter, sim:gauge, sim:hist, sim:ratio, sim:series, sim:derive
-(examples/custom_metric.lua)]]
+Start from: aisim new metric NAME. Example: examples/custom_metric.lua]]
 end
+
+function TOPICS.scenario()
+  return [[
+A scenario is a Lua file that returns what aisim.scenario { … } gave, with a function setup:
+
+  local aisim = require "aisim"
+  local S = aisim.scenario { title =, question =, params = { rate = { 4.0, "per second", min = 0 } } }
+  function S.setup(sim, p)          -- builds one run; p.rate is read-only
+    sim:pool { engine = { model = "llama-3.1-8b" } }                        -- aisim help engine
+    sim:router { policy = "least_requests" }                                -- aisim help router
+    sim:workload(aisim.open { arrivals = aisim.arrivals.poisson { rate = p.rate }, until_ms = "1m",
+      prompt = aisim.dist.const(800), output = aisim.dist.const(200) })     -- aisim help api
+  end
+  S.expect = { "ttft_ms.p99 < 500", { "kv_usage.peak < 0.98", stop = true } }   -- stop ends the run
+  S.sweep  = { grid = { rate = { 2, 4, 8 } }, seeds = 3, columns = { "ttft_ms.p99" } }
+  S.search = { param = "rate", from = 1, to = 64, goal = "ttft_ms.p99 < 500", scale = "log" }
+  function S.report(run, p) print(run:summary()) end   -- instead of the default table; optional
+  return S
+
+sweep: grid (every combination), zip = { { "a", "b" }, { 1, 2 }, … } (varied together), seeds (how
+many, or a list), skip = function(p) … end, columns, pareto = { x =, y = } (small times are better).
+search: find = "largest" or "smallest", scale = "linear" or "log", tolerance = 0.02, seeds.
+A misspelt name anywhere is an error with the nearest name.
+Start from: aisim new scenario NAME]]
+end
+
+function TOPICS.api()
+  return ([[
+Classes of the Lua API; aisim help CLASS lists fields and methods with their types.
+
+  %s
+
+The functions of the module: aisim help aisim. The same types serve editors (lua/aisim/meta.lua).]]):format(
+    table.concat(table_of.wrap(table.concat(api.names(), ", "), 96), "\n  "))
+end
+
+function TOPICS.man() return require("aisim.cli.man").page() end
 
 local function of_scenario(path)
   local S = scenario.load(path)
@@ -116,9 +192,30 @@ local function of_scenario(path)
   end
   if #record.expectations > 0 then
     add("\nExpectations")
-    for _, expectation in ipairs(record.expectations) do add("  " .. expectation.text) end
+    for _, expectation in ipairs(record.expectations) do
+      add("  " .. expectation.text .. (expectation.stop and "   (ends the run)" or ""))
+    end
   end
+  for _, line in ipairs(M.experiments(S)) do add(line) end
   return table.concat(out, "\n")
+end
+
+--- What the scenario can do beside one run, a line each.
+---@param S aisim.Scenario
+---@return string[]
+function M.experiments(S)
+  local lines = {}
+  if S.sweep then
+    local plan = require("aisim.sweep").plan(S, S.sweep, {}, S.seed)
+    lines[1] = ("sweep        %d points of %s, %d seed%s each (aisim sweep FILE)"):format(#plan.points,
+      #plan.names > 0 and table.concat(plan.names, ", ") or "nothing", #plan.seeds, #plan.seeds == 1 and "" or "s")
+  end
+  local search = S.search
+  if search then
+    lines[#lines + 1] = ("search       %s %s from %s to %s that meets %s (aisim search FILE)"):format(
+      search.find or "largest", search.param, params.shown(search.from), params.shown(search.to), search.goal)
+  end
+  return lines
 end
 
 --- One parameter: name, value, range, help.
@@ -148,7 +245,8 @@ function M.main(args)
   local topic = args.topic
   if not topic then
     terminal.out(parser.help()
-      .. "\nTopics of aisim help: engine, router, handoff, hooks, metrics, timing, a verb, a scenario file.")
+      .. "\nTopics of aisim help: scenario, engine, router, handoff, points, hooks, metrics, timing, api, man, a verb,"
+      .. " a class, a file.\nNew here? aisim new scenario NAME writes a file to start from.")
     return fault.OK
   end
   if TOPICS[topic] then
@@ -156,14 +254,15 @@ function M.main(args)
   elseif topic:find("%.lua$") then
     terminal.out(of_scenario(topic))
   else
-    local text = parser.help(topic)
+    local text = parser.help(topic) or api.help(topic)
     if not text then
       local names = parser.verb_names()
       for name in pairs(TOPICS) do names[#names + 1] = name end
+      table.move(api.names(), 1, #api.names(), #names + 1, names)
       table.sort(names)
       local hint = near.hint(topic, names)
       fault.usage("help: unknown topic '%s'%s", topic,
-        hint ~= "" and hint or (" (one of %s, or a scenario file)"):format(table.concat(names, ", ")))
+        hint ~= "" and hint or (" (see: aisim help)"))
     end
     terminal.out(text)
   end

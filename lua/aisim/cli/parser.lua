@@ -13,6 +13,15 @@ local function run_flags(command)
   command:option("--seed", "Seed of all random streams (default: that of the scenario)."):argname("N")
 end
 
+local function batch_flags(command)
+  command:option("--jobs", "Processes at once (default: one per processor). Results do not depend on it."):argname("N")
+  command:option("--launcher", "Who starts them: local, GNU parallel, slurm (the last two with --out).")
+    :choices { "local", "parallel", "slurm" }:default "local"
+  command:option("--out", "Keep every point, and the results, in this folder."):argname("DIR")
+  command:flag("--overwrite", "Allow a folder that is not empty; only files of this program are replaced.")
+  command:flag("--resume", "Go on in a folder: what is finished there is not run again.")
+end
+
 ---@class aisim.Verb
 ---@field name string
 ---@field summary string
@@ -28,10 +37,84 @@ M.VERBS = {
       run_flags(command)
       command:option("--out", "Write report.json and wall.json into this folder."):argname("DIR")
       command:flag("--overwrite", "Allow a folder that is not empty; only files of a run are replaced.")
-      command:flag("--requests", "With --out: one line per measured request in requests.jsonl.")
+      command:flag("--requests", "With --out: one line per request in requests.jsonl, those of the preparation in "
+        .. "preparation.jsonl.")
+      command:option("--series", "With --out: state of every worker, so often in simulated time, in timeseries.csv.")
+        :argname("SECONDS")
+      command:flag("--timeline", "With --out: trace events for Perfetto in timeline.json.")
+      command:option("--timeline-window", "Only what touches this part of simulated time, for example 60s,2m.")
+        :argname("FROM,TO")
+      command:option("--timeline-passes", "Only every K-th pass."):argname("K")
       command:option("--format", "table: for the reader. json: the report as one line."):choices { "table", "json" }
         :default "table"
       command:flag("--quiet", "No progress line and, with table, no table.")
+    end,
+  },
+  {
+    name = "sweep", summary = "Run the sweep of a scenario: parameters × seeds, in parallel.",
+    example = "aisim sweep scenarios/cache_size.lua --seeds 5 --out results/size",
+    build = function(command)
+      command:argument("file", "Scenario with S.sweep, or with --grid."):argname("FILE")
+      run_flags(command)
+      command:option("--grid", "Values of a parameter, instead of the scenario's grid and zip."):argname("NAME=V,V")
+        :count("*")
+      command:option("--seeds", "How many seeds per point, from the seed of the scenario on; from 3 on the table "
+        .. "shows 95 % intervals."):argname("N")
+      command:option("--columns", "Metrics to show (aisim list metrics)."):argname("A,B")
+      batch_flags(command)
+      command:option("--format", "table: for the reader. json: all of it as one line."):choices { "table", "json" }
+        :default "table"
+      command:flag("--quiet", "No table.")
+    end,
+  },
+  {
+    name = "search", summary = "Find the largest (or smallest) value of a parameter that meets a goal.",
+    example = "aisim search scenarios/agentx.lua --param lanes --from 8 --to 128 --goal 'ttft_ms.p99 < 5000'",
+    build = function(command)
+      command:argument("file", "Scenario with S.search, or with the flags below."):argname("FILE")
+      run_flags(command)
+      command:option("--param", "Parameter to vary."):argname("NAME")
+      command:option("--from", "Lower end of the range."):argname("X")
+      command:option("--to", "Upper end."):argname("X")
+      command:option("--goal", "What a good value meets: METRIC OPERATOR NUMBER."):argname("TEXT")
+      command:option("--find", "Which value (default: largest)."):choices { "largest", "smallest" }
+      command:option("--scale", "How the range is halved (default: linear)."):choices { "log", "linear" }
+      command:option("--tolerance", "Width at which the search ends: share of the value (log) or of the range "
+        .. "(linear); default 0.02."):argname("X")
+      command:option("--seeds", "Seeds per probe; from 3 on with 95 % intervals, and more seeds where they do not "
+        .. "decide."):argname("N")
+      batch_flags(command)
+      command:option("--format", "table: for the reader. json: all of it as one line."):choices { "table", "json" }
+        :default "table"
+      command:flag("--quiet", "No output but files and exit status.")
+    end,
+  },
+  {
+    name = "compare", summary = "Show the differences of two results, with intervals when seeds are paired.",
+    example = "aisim compare scenarios/agentx.lua --left router=round_robin --right router=prefix --seeds 5",
+    build = function(command)
+      command:argument("a", "Folder written with --out, or a scenario that is run here."):argname("A")
+      command:argument("b", "The other one; of a scenario it may be left out."):argname("B"):args "?"
+      run_flags(command)
+      command:option("--left", "Scenarios: override of the first side."):argname("KEY=VALUE"):count("*")
+      command:option("--right", "Scenarios: override of the second side."):argname("KEY=VALUE"):count("*")
+      command:option("--seeds", "Scenarios: how many seeds; from 3 on with 95 % intervals."):argname("N")
+      command:option("--metrics", "Metrics to compare (aisim list metrics)."):argname("A,B")
+      command:flag("--all", "Every metric.")
+      command:option("--threshold", "Largest change of a metric, 5%, +5% (only increases), -0.02; beyond it "
+        .. "the exit status is 4."):argname("METRIC=LIMIT"):count("*")
+      batch_flags(command)
+      command:option("--format", "table: for the reader. json: all of it as one line."):choices { "table", "json" }
+        :default "table"
+      command:flag("--quiet", "No output but files and exit status.")
+    end,
+  },
+  {
+    name = "report", summary = "Make one self-contained HTML page from an output folder.",
+    example = "aisim report results/a -o a.html",
+    build = function(command)
+      command:argument("dir", "Folder written by run, sweep or compare with --out."):argname("DIR")
+      command:option("-o --output", "The file to write (default: DIR/report.html)."):argname("FILE")
     end,
   },
   {
@@ -60,7 +143,8 @@ M.VERBS = {
         .. "1..256 (doubling), 0..1024:128."):argname("NAME=VALUES,…")
       command:option("--plot", "Draw the grid into an SVG file (needs gnuplot)."):argname("FILE")
       command:option("--explain", "The operations of one pass: prefill=ITEMSxTOKENS[+CACHED], decode=ITEMSxCONTEXT, "
-        .. "drafts=N. Write it behind FILE."):argname("PASS"):args "1-3"
+        .. "drafts=N. Write it behind FILE. With --format json each bears its sizes without the load: the operation "
+        .. "list of the model."):argname("PASS"):args "1-3"
       command:option("--compare", "Models side by side: default, tables, roofline, pools and functions of FILE.")
         :argname("A,B")
       command:option("--tables", "Measured operator tables instead of the built-in calibration."):argname("DIR")
@@ -117,9 +201,34 @@ M.VERBS = {
     name = "help", summary = "Explain a topic, or the question and the parameters of a scenario.",
     example = "aisim help router",
     build = function(command)
-      command:argument("topic", "engine, router, handoff, hooks, metrics, timing, a verb, or a scenario file.")
-        :argname("TOPIC")
-        :args("?")
+      command:argument("topic", "scenario, engine, router, handoff, points, hooks, metrics, timing, api, man, a verb, "
+        .. "a class, or a scenario file.")
+        :argname("TOPIC"):args("?")
+    end,
+  },
+  {
+    name = "new", summary = "Write a commented file that runs, to start from.",
+    example = "aisim new router mine",
+    build = function(command)
+      command:argument("kind", "One of scenario, router, metric, timing, session."):argname("KIND")
+      command:argument("name", "Name of the thing and of the file, which must not exist."):argname("NAME")
+    end,
+  },
+  {
+    name = "repl", summary = "Lua with the library loaded; expressions print their value.",
+    example = "aisim repl",
+    build = function() end,
+  },
+  {
+    name = "doctor", summary = "Check the installation; one line each, with the remedy.",
+    example = "aisim doctor",
+    build = function() end,
+  },
+  {
+    name = "completion", summary = "Print the completions for a shell.",
+    example = "aisim completion bash >~/.local/share/bash-completion/completions/aisim",
+    build = function(command)
+      command:argument("shell", "bash, zsh or fish."):argname("SHELL"):choices { "bash", "zsh", "fish" }
     end,
   },
   {
@@ -193,6 +302,33 @@ function M.parse(arguments)
   if not ok then return fault.usage("%s", reword(result, arguments, commands)) end
   if result.version == true then result.verb = "version" end
   return result
+end
+
+--- Completions of a shell: "bash", "zsh", "fish".
+---@param shell string
+---@return string
+function M.completion(shell)
+  local parser = build()
+  return parser[("get_%s_complete"):format(shell)](parser)
+end
+
+--- Flags of a verb as data: { names, argument (nil for a flag), text }.
+---@param verb string
+---@return { names: string[], argument: string?, text: string }[]
+function M.flags(verb)
+  local _, commands = build()
+  local out = {}
+  for _, argument in ipairs(commands[verb]._arguments) do
+    out[#out + 1] = { names = { argument._argname or argument._name }, text = argument._description }
+  end
+  for _, option in ipairs(commands[verb]._options) do
+    if option._name ~= "-h --help" and option._aliases[1] ~= "-h" then
+      local value = option._maxargs > 0 and (option._choices and table.concat(option._choices, "|")
+        or type(option._argname) == "string" and option._argname or nil) or nil
+      out[#out + 1] = { names = option._aliases, argument = value, text = option._description }
+    end
+  end
+  return out
 end
 
 --- Help of the program, or of one verb.

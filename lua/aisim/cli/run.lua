@@ -9,6 +9,7 @@ local watch = require "aisim.cli.notes"
 local aisim = require "aisim"
 local expect = require "aisim.expect"
 local scenario = require "aisim.scenario"
+local units = require "aisim.units"
 
 local M = {}
 
@@ -28,6 +29,63 @@ local function print_to_stderr()
   end)
 end
 
+--- --series SECONDS
+local function series_ms(args)
+  if not args.series then return nil end
+  local ms = units.ms(args.series) or (tonumber(args.series) or 0) * 1000
+  if not (ms > 0 and ms < math.huge) then fault.usage("--series %s: seconds > 0 expected", args.series) end
+  return ms
+end
+
+--- --requests: logs that stream to the parts that files.write renames.
+local function request_logs(args)
+  return args.requests
+    and { path = files.part(args.out, "requests.jsonl"), preparation = files.part(args.out, "preparation.jsonl") }
+    or nil
+end
+
+--- --timeline and its parts, as an option of sim:run. It streams to the part that files.write renames.
+local function timeline(args)
+  if not args.timeline then return nil end
+  local options = { path = files.part(args.out, "timeline.json") }
+  if args.timeline_window then
+    local from, to = args.timeline_window:match("^(.-),(.*)$")
+    options.from_ms, options.until_ms = units.ms(from or ""), units.ms(to or "")
+    if not (options.from_ms and options.until_ms) then
+      fault.usage("--timeline-window %s: two times expected, for example 60s,2m", args.timeline_window)
+    end
+  end
+  if args.timeline_passes then
+    options.every_pass = math.tointeger(tonumber(args.timeline_passes))
+    if not options.every_pass or options.every_pass < 1 then
+      fault.usage("--timeline-passes %s: integer ≥ 1 expected", args.timeline_passes)
+    end
+  end
+  return options
+end
+
+--- Flags that say something about files need a folder, parts of the timeline the timeline.
+local function check_flags(args)
+  for _, flag in ipairs { "requests", "series", "timeline", "overwrite" } do
+    if args[flag] and not args.out then fault.usage("run: --%s needs --out DIR", flag) end
+  end
+  for _, flag in ipairs { "window", "passes" } do
+    if args["timeline_" .. flag] and not args.timeline then
+      fault.usage("run: --timeline-%s needs --timeline", flag)
+    end
+  end
+  series_ms(args)
+end
+
+--- A replay whose preparation failed has measured nothing (traffic: the barrier never opened).
+local function need_preparation(run)
+  local replay = run.agentx
+  if replay.phase ~= "failed" then return end
+  local failed = replay.failure
+  fault.raise(fault.FAILED, "the preparation failed%s; nothing was measured",
+    failed and (" in the %s phase: %s"):format(failed.phase, failed.text) or "")
+end
+
 --- Simulates a job.
 ---@param job aisim.Job
 ---@param args table
@@ -39,6 +97,7 @@ local function simulate(job, args)
   local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
   job.setup(sim)
   jobs.need_used(job)
+  expect.watch(sim, job.expectations)
   local notes = watch.watch(sim)
   local built = clock()
   local show, wipe
@@ -48,7 +107,8 @@ local function simulate(job, args)
     show, wipe = progress.new(job.until_ms, job.expect_runtime_s)
   end
   terminal.host.polling(true)
-  local options = { progress = show, until_ms = job.until_ms, requests = args.requests }
+  local options = { progress = show, until_ms = job.until_ms, requests = request_logs(args),
+    series_ms = series_ms(args), timeline = timeline(args) }
   local ok, result = xpcall(function() return sim:run(options) end, fault.handler)
   local ended = clock()
   terminal.host.polling(false)
@@ -57,6 +117,7 @@ local function simulate(job, args)
     result.code = ENGINE_CODES[sim.error_code] or result.code
     error(result, 0)
   end
+  need_preparation(result)
   rawset(result, "params", job.values)
   local list = notes()
   table.move(result.notes, 1, #result.notes, #list + 1, list)
@@ -66,15 +127,6 @@ local function simulate(job, args)
     wall_ms = (ended - built) * 1000, setup_ms = (built - started) * 1000,
     events = stats.events, passes = stats.passes,
   }
-end
-
---- A replay whose preparation failed has measured nothing (traffic: the barrier never opened).
-local function need_preparation(run)
-  local replay = run.agentx
-  if replay.phase ~= "failed" then return end
-  local failed = replay.failure
-  fault.raise(fault.FAILED, "the preparation failed%s; nothing was measured",
-    failed and (" in the %s phase: %s"):format(failed.phase, failed.text) or "")
 end
 
 local function wall_json(wall)
@@ -92,16 +144,19 @@ end
 ---@param args table
 ---@return integer status
 function M.main(args)
-  if args.requests and not args.out then fault.usage("run: --requests needs --out DIR") end
-  if args.overwrite and not args.out then fault.usage("run: --overwrite needs --out DIR") end
+  check_flags(args)
   local as_json = args.format == "json"
   if as_json then print_to_stderr() end
   local job = jobs.load(args)
   if job.S then scenario.need_setup(job.S) end
   if args.out then files.check(args.out, args.overwrite) end
 
-  local run, wall = simulate(job, args)
-  need_preparation(run)
+  local forget = (args.timeline or args.requests) and files.prepare(args.out) or function() end
+  local simulated, run, wall = xpcall(simulate, fault.handler, job, args)
+  if not simulated then
+    forget()
+    error(run, 0)
+  end
   local signal = terminal.host.interrupted()
   terminal.host.quiet()
   local verdicts, all_met = expect.judge(job.expectations, run.metrics, run.is_metric and function(name)
@@ -110,7 +165,10 @@ function M.main(args)
   if args.out then
     files.write(args.out, {
       ["report.json"] = function(path) run:json(path) end,
-      ["requests.jsonl"] = args.requests and function(path) run:jsonl(path) end or nil,
+      ["requests.jsonl"] = args.requests and files.written(args.out, "requests.jsonl") or nil,
+      ["preparation.jsonl"] = args.requests and files.written(args.out, "preparation.jsonl") or nil,
+      ["timeseries.csv"] = args.series and function(path) run:timeseries(path) end or nil,
+      ["timeline.json"] = args.timeline and files.written(args.out, "timeline.json") or nil,
       ["wall.json"] = wall_json(wall) .. "\n",
     })
   end

@@ -3,9 +3,9 @@
 -- side (--compare), against measured passes (--against), and how the calibration is made (calibrate DIR).
 local fault = require "aisim.cli.fault"
 local grid = require "aisim.cli.timing_grid"
-local json = require "aisim.cli.json"
+local json = require "aisim.json"
 local models_of = require "aisim.cli.timing_models"
-local plot = require "aisim.cli.plot"
+local plot = require "aisim.plot"
 local terminal = require "aisim.cli.terminal"
 
 local M = {}
@@ -84,8 +84,10 @@ local function tabulate(args, models)
     terminal.out(header(models) .. "\n\n" .. table.concat(texts, "\n\n"))
   end
   if args.plot then
-    if not plot.svg(plotted, args.plot) then
-      terminal.err(("aisim: timing: no plot: gnuplot is not installed; %s is not written"):format(args.plot))
+    plotted.path = args.plot
+    local svg, why = plot.draw(plotted)
+    if not svg then
+      terminal.err(("aisim: timing: no plot: %s; %s is not written"):format(why, args.plot))
     elseif args.format ~= "json" then
       terminal.out("\nplot   " .. args.plot)
     end

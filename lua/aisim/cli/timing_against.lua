@@ -6,8 +6,8 @@
 local catalogue = require "aisim.catalogue"
 local core = require "aisim.core"
 local fault = require "aisim.cli.fault"
-local figures = require "aisim.cli.figures"
-local json = require "aisim.cli.json"
+local figures = require "aisim.figures"
+local json = require "aisim.json"
 local statistics = require "aisim.cli.statistics"
 
 local M = {}

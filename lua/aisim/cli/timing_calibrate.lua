@@ -8,8 +8,9 @@
 local catalogue = require "aisim.catalogue"
 local core = require "aisim.core"
 local fault = require "aisim.cli.fault"
-local figures = require "aisim.cli.figures"
-local json = require "aisim.cli.json"
+local figures = require "aisim.figures"
+local file_of = require "aisim.file"
+local json = require "aisim.json"
 local statistics = require "aisim.cli.statistics"
 
 local M = {}
@@ -60,7 +61,7 @@ local function write(args)
   local calibrator, hardware = prepare(args)
   local origin = hardware.name == ORIGIN_HARDWARE and ORIGIN
     or { ("Fitted by aisim from measured operator latencies of %s"):format(hardware.name) }
-  local path = args.output
+  local path = file_of.target(args.output)
   local folder, name = path:match("^(.*/)([^/]*)$")
   local part = (folder or "") .. "." .. (name or path) .. ".part"
   local ok, records, numbers, inputs = pcall(calibrator.write, calibrator, part, origin)

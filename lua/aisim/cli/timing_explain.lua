@@ -1,9 +1,9 @@
 --- aisim timing --explain: the operations of one pass.
 -- The pass is written as prefill=4x2048+1024 (4 items of 2048 new tokens on 1024 cached ones each) and
 -- decode=32x4096 (32 items attending 4096 tokens each), drafts=1.
-local figures = require "aisim.cli.figures"
+local figures = require "aisim.figures"
 local fault = require "aisim.cli.fault"
-local json = require "aisim.cli.json"
+local json = require "aisim.json"
 
 local M = {}
 
@@ -89,13 +89,23 @@ function M.text(model, parts, total)
   return table.concat(out, "\n")
 end
 
---- The same as a value for json.encode.
+--- "type=gemm n=6144" as an object with its keys in that order.
+local function sizes_of(text)
+  local list = {}
+  for key, value in text:gmatch("(%S+)=(%S+)") do
+    list[#list + 1], list[#list + 2] = key, math.tointeger(tonumber(value)) or tonumber(value) or value
+  end
+  return json.object(list)
+end
+
+--- The same as a value for json.encode. `sizes` is the operation without the load of the pass: with `count`
+--- they are the operation list of the model. Members of an overlap bear its number and their group.
 function M.json(model, shape, parts, total)
   local list = {}
   for i, part in ipairs(parts) do
-    list[i] = json.object { "name", part.name, "kind", part.kind, "shape", part.shape, "count", part.count,
-      "roof_ms", part.roof_ms, "ms", part.ms, "hidden_ms", part.hidden_ms, "share", total > 0 and part.ms / total or 0,
-      "provenance", part.provenance }
+    list[i] = json.object { "name", part.name, "kind", part.kind, "shape", part.shape, "sizes", sizes_of(part.sizes),
+      "overlap", part.overlap, "group", part.side, "count", part.count, "roof_ms", part.roof_ms, "ms", part.ms,
+      "hidden_ms", part.hidden_ms, "share", total > 0 and part.ms / total or 0, "provenance", part.provenance }
   end
   local pass = json.object { "n_prefill", shape[1], "new_tokens", shape[2], "past_tokens", shape[3],
     "n_decode", shape[4], "context_tokens", shape[5], "verify_width", shape[6] }

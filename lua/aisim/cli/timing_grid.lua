@@ -1,9 +1,9 @@
 --- aisim timing --grid: pass latency over a grid of batches, contexts and chunks.
 -- An axis is NAME=VALUES; values are "8", a list "1/2/4", "1..256" (doubling, both ends included) or
 -- "0..1024:128" (steps). What no axis names has the default below.
-local figures = require "aisim.cli.figures"
+local figures = require "aisim.figures"
 local fault = require "aisim.cli.fault"
-local json = require "aisim.cli.json"
+local json = require "aisim.json"
 local near = require "aisim.near"
 
 local M = {}

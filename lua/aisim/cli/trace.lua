@@ -1,8 +1,8 @@
 --- aisim trace FILE: what is in a workload file; also makes, converts, samples and rescales them.
 local core = require "aisim.core"
 local fault = require "aisim.cli.fault"
-local figures = require "aisim.cli.figures"
-local json = require "aisim.cli.json"
+local figures = require "aisim.figures"
+local json = require "aisim.json"
 local near = require "aisim.near"
 local plays_of = require "aisim.plays"
 local render = require "aisim.render"

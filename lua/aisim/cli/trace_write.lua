@@ -1,6 +1,7 @@
 --- Writing trace files: conversion, samples, other time scales.
 local core = require "aisim.core"
 local fault = require "aisim.cli.fault"
+local file_of = require "aisim.file"
 local near = require "aisim.near"
 local terminal = require "aisim.cli.terminal"
 
@@ -56,7 +57,7 @@ local HEADS <const> = { lengths = "input_tokens,output_tokens" }
 
 --- Calls fn(line) into a file that appears when it is complete.
 local function write_file(path, body)
-  local temporary = path .. ".part"
+  local temporary = file_of.target(path) .. ".part"
   local file, problem = io.open(temporary, "wb")
   if not file then fault.usage("%s: cannot be written: %s", path, problem) end
   local fine, n = pcall(body, file)

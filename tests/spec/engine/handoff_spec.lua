@@ -178,3 +178,37 @@ describe("cancelling a hand-off", function()
     end
   end)
 end)
+
+describe("a reservation beside a host tier", function()
+  local function rank()
+    return support.rank { num_blocks = 2, bytes_per_token = 250,
+      host = { num_host_blocks = 8, d2h_gbps = 1, h2d_gbps = 1 } }
+  end
+
+  it("offload.md §7.5 does not take blocks whose store waits for the end of the pass", function()
+    local t = rank()
+    t:submit(1, 8, 1)
+    t:set_time(0)
+    local batch = t:plan() -- both blocks are to be stored when it ends
+    t:cancel(1)
+    assert.is_true(t:reserve(2, 8, 1))
+    assert.equal("pending", t:request(2).status)
+    t:set_time(1)
+    t:complete(batch)
+    assert.equal("reserved", t:request(2).status)
+  end)
+
+  it("offload.md §5.1 in blocks that are being copied holds the rank up until the copy has ended", function()
+    local t = rank()
+    t:submit(1, 8, 1)
+    t:set_time(0)
+    local batch = t:plan()
+    assert.is_true(t:reserve(2, 8, 1))
+    t:set_time(1)
+    t:complete(batch) -- the request ends here: 2,000 bytes are copied at 1 GB/s
+    assert.equal("reserved", t:request(2).status)
+    t:activate(2)
+    t:plan()
+    assert.equal(1.002, t:fence())
+  end)
+end)

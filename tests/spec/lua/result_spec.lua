@@ -76,6 +76,15 @@ describe("the result of a run", function()
     assert.matches("\ncompleted_requests,2\n", run():csv())
   end)
 
+  it("writes a page of its own", function()
+    local path = os.tmpname()
+    run():html(path)
+    local file <close> = assert(io.open(path))
+    local page = file:read "a"
+    assert.matches("^<!DOCTYPE html>", page)
+    assert.matches('<td class="left">ttft_ms</td><td>2</td><td>10</td>', page, 1, true)
+  end)
+
   it("knows which names are metrics", function()
     local result = run()
     for _, name in ipairs { "ttft_ms.p99", "good_fraction", "kv_usage.peak", "ttft_ms.p99.9" } do

@@ -183,12 +183,12 @@ describe("admission", function()
     assert.same({ 2, "admission", "too long" }, rejected)
   end)
 
-  it("must answer true or false", function()
+  it("must answer true, false or a delay", function()
     local sim = support.cluster()
     sim:submit { prompt_tokens = 8, output_tokens = 1 }
-    assert.equal("scenarios/a.lua:1: admission returned a number at t=0 ms for request 1; true, or false and a " ..
-      "reason expected",
-      support.message("local sim = ... sim:admission(function() return 1 end)\nsim:run()", sim))
+    assert.equal("scenarios/a.lua:1: admission returned a string at t=0 ms for request 1; true, false and a " ..
+      "reason, or a delay in ms expected",
+      support.message("local sim = ... sim:admission(function() return 'no' end)\nsim:run()", sim))
   end)
 end)
 

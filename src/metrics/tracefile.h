@@ -1,0 +1,60 @@
+/* tracefile.h - a file of Chrome trace events: spans, instants, counters, names of threads.
+ *
+ * Events may come in any order; closing sorts them by time, at equal times longer ones first, then
+ * as they came. Names come first. Times in ns here, microseconds in the file. */
+#ifndef AISIM_METRICS_TRACEFILE_H
+#define AISIM_METRICS_TRACEFILE_H
+
+#include <stdint.h>
+
+#include "base/array.h"
+#include "metrics/json.h"
+#include "metrics/spool.h"
+
+/** An argument of an event: a number, or a text where text is not NULL. */
+typedef struct aisim_tracefile_arg {
+    const char *key;
+    double number;
+    const char *text;
+} aisim_tracefile_arg;
+
+typedef struct aisim_tracefile_entry {
+    int64_t t_ns, span_ns;
+    aisim_spool_line line;
+} aisim_tracefile_entry;
+
+typedef struct aisim_tracefile {
+    aisim_spool *spool;
+    aisim_json line;
+    AISIM_ARRAY(aisim_tracefile_entry) index;
+    uint64_t max_events, lost;
+    int64_t from_ns, until_ns; /**< events that touch [from, until) */
+} aisim_tracefile;
+
+/** Where an event stands. */
+typedef struct aisim_tracefile_place {
+    uint32_t process, thread;
+} aisim_tracefile_place;
+
+/** A span [begin, end]. args: n of them. */
+void aisim_tracefile_span(aisim_tracefile *events, aisim_tracefile_place place, const char *name,
+                          int64_t begin_ns, int64_t end_ns, const aisim_tracefile_arg *args,
+                          uint32_t n);
+
+/** A mark; of its process, or of everything for process 0. */
+void aisim_tracefile_instant(aisim_tracefile *events, aisim_tracefile_place place, const char *name,
+                             int64_t t_ns);
+
+/** Values of a counter from t on. */
+void aisim_tracefile_counter(aisim_tracefile *events, uint32_t process, const char *name,
+                             int64_t t_ns, const aisim_tracefile_arg *args, uint32_t n);
+
+/** Name of a process, or of one of its threads (kind "process_name", "thread_name"). */
+void aisim_tracefile_name(aisim_tracefile *events, aisim_tracefile_place place, const char *kind,
+                          const char *name);
+
+/** Writes the file and frees. @return AISIM_OK or AISIM_EIO */
+aisim_status aisim_tracefile_close(aisim_tracefile *events, aisim_error *err);
+void aisim_tracefile_discard(aisim_tracefile *events);
+
+#endif
