@@ -355,7 +355,12 @@ describe("hand-offs over seeds", function()
       local_below_usage_ratio = random(4) == 1 and 0.3 or nil },
       { seed = seed, prefill = random(3), decode = random(3), prefill_engine = engine(8 + random(40)),
         decode_engine = engine(6 + random(30)) })
-    sim:router { policy = ({ "round_robin", "kv", "least_tokens", "prefix", "least_requests" })[random(5)] }
+    local policy = ({ "round_robin", "kv", "least_tokens", "prefix", "least_requests", "lua" })[random(6)]
+    for _, pool in ipairs(policy == "lua" and { "prefill", "decode" } or {}) do
+      sim:router { pool = pool, columns = { "active_prefill_tokens", "active_blocks" },
+        pick = function(_, targets) return targets.active_blocks[1] > 9 and targets.n or 1 end }
+    end
+    if policy ~= "lua" then sim:router { policy = policy } end
     local requests = {}
     for i = 1, 60 do
       local prompt = random(100) - 1
@@ -423,7 +428,7 @@ describe("hand-offs over seeds", function()
       assert.equal(gaps, run.token_gap_ms.n, "seed " .. seed)
       assert.is_true(lost >= 0)
       for pool in pairs { [prefill] = true, [decode] = true } do
-        for i = 1, pool.workers do assert.equal(0, pool:worker(i).active_prefill_tokens) end
+        assert.same({ 0, 0 }, { pool.active_prefill_tokens, pool.active_blocks }, "seed " .. seed)
       end
     end
     for _, what in ipairs { "length", "context", "cancelled", "engine capacity", "engine context", "engine empty",
