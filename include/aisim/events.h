@@ -180,7 +180,7 @@ typedef struct aisim_event {
             uint64_t bytes;
             int64_t begin_ns;    /**< transfer.end: when the transfer started */
             int64_t held_ns;     /**< handoff: since when the source keeps the blocks for it */
-            int64_t end_ns;      /**< when it ends or ended, perhaps inside a pass; INT64_MAX =
+            int64_t end_ns;      /**< when it ends or ended, perhaps inside a pass; INT64_MAX / 2 =
                                       not known yet, 0 = at t_ns */
             uint64_t blocks;     /**< offload, restore */
             uint32_t request_id; /**< also of a request that has ended (request NULL) */

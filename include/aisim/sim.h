@@ -26,6 +26,7 @@ extern "C" {
 
 typedef struct aisim_sim aisim_sim;
 struct aisim_timing;
+struct aisim_profile;
 
 /** Classes of events at equal times, in order. */
 typedef enum {
@@ -51,6 +52,10 @@ uint64_t aisim_sim_seed(const aisim_sim *sim);
 int64_t aisim_sim_now(const aisim_sim *sim);
 aisim_content *aisim_sim_content(aisim_sim *sim);
 aisim_observers *aisim_sim_observers(aisim_sim *sim);
+
+/** Measures where the wall time of the run goes (base/profile.h). Before the run; borrowed until the
+ *  simulation is freed. Changes no result. */
+void aisim_sim_profile(aisim_sim *sim, struct aisim_profile *profile);
 
 /* ---- cluster --------------------------------------------------------------------------------- */
 
@@ -97,6 +102,18 @@ typedef struct aisim_rank_view {
     /* kept by the router's book-keeping (spec/routing.md §1) */
     uint64_t active_requests, active_prefill_tokens, active_blocks;
 } aisim_rank_view;
+
+/** Single figures of many ranks, for policies that look at few of them. */
+typedef enum {
+    AISIM_FIGURE_ACTIVE_REQUESTS,
+    AISIM_FIGURE_ACTIVE_BLOCKS,
+    AISIM_FIGURE_WAITING,
+    AISIM_FIGURE_KV_USED
+} aisim_figure;
+
+/** Writes one figure of n ranks (the same as in aisim_rank_view) to out. O(n). */
+void aisim_sim_figures(const aisim_sim *sim, aisim_figure figure, uint32_t n,
+                       const uint32_t ranks[], double out[]);
 void aisim_sim_rank(const aisim_sim *sim, uint32_t rank, aisim_rank_view *out);
 
 /** What a pool consists of. Numbers of workers and ranks are global, ascending; workers that were

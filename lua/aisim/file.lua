@@ -1,6 +1,7 @@
 --- Whole files in, whole files out: a file of the final name is complete.
 -- Whatever is renamed over a path first asks M.replaceable: a device or a link must not become a file.
 local check = require "aisim.check"
+local sandbox = require "aisim.sandbox"
 local has_lfs, lfs = pcall(require, "lfs") -- a stock lua5.4 may lack it
 
 local M = {}
@@ -9,6 +10,7 @@ local M = {}
 ---@param path string
 ---@return string
 function M.read(path)
+  sandbox.refuse "reading a file"
   local file, problem = io.open(path, "rb")
   if not file then check.fail("cannot open %s", problem) end
   local text, why = file:read("a")
@@ -29,6 +31,7 @@ end
 ---@param path string
 ---@return string path
 function M.target(path)
+  sandbox.refuse "writing a file"
   if not M.replaceable(path) then check.fail("%s: is not a plain file", path) end
   return path
 end
@@ -45,6 +48,7 @@ end
 ---@param path string
 ---@param text string
 function M.write(path, text)
+  sandbox.refuse "writing a file"
   if not M.replaceable(path) then return write_through(path, text) end
   local folder, name = path:match("^(.*/)([^/]*)$")
   local part = ("%s.%s.part"):format(folder or "", name or path)

@@ -4,6 +4,8 @@
 -- alphabetical order, so that the message does not depend on table order.
 local M = {}
 
+local LONGEST <const> = 100 -- nobody mistypes more, and comparing takes the square of the length
+
 --- Number of edits between two names (optimal string alignment).
 ---@param a string
 ---@param b string
@@ -32,6 +34,7 @@ end
 ---@param names string[]|table  a list, or a table whose string keys are the names
 ---@return string?
 function M.name(name, names)
+  if #name > LONGEST then return nil end
   local list = {}
   if #names > 0 then
     for i = 1, #names do list[i] = names[i] end

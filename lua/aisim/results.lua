@@ -102,9 +102,14 @@ local function add_derived(sim, flat)
   for _, derived in ipairs(list) do
     local plain = {}
     for key, value in pairs(flat) do plain[key] = value end
-    local value = derived.value(numbers_view(plain))
+    local value
+    do
+      local _ <close> = core.call("derive", derived.name)
+      value = derived.value(numbers_view(plain))
+    end
     if value ~= nil and type(value) ~= "number" then
-      check.fail("derive '%s': number or nil expected, got %s", derived.name, type(value))
+      core.fail_in(derived.value, ("derive '%s': number or nil expected, the function returned %s"):format(derived.name,
+        check.show(value)))
     end
     if value and (value ~= value or value == math.huge or value == -math.huge) then value = nil end
     flat[derived.name] = value

@@ -145,7 +145,7 @@ function M.set(sim, options)
   if not options.pick and options.score == nil then
     check.fail("router.filter: leaves candidates; give pick or score to choose one of them")
   end
-  if options.wrap then refuse_policy(options.wrap.policy) end
+  if options.wrap then refuse_policy(check.value("router.wrap.policy", options.wrap.policy, { "text" })) end
   if options.wrap and not options.pick then check.fail("router.wrap: only pick can ask it; give pick") end
   if options.wrap and options.affinity then
     check.fail("router.affinity: belongs into wrap when there is one")

@@ -3,9 +3,11 @@
 -- is checked here, completely and at once, so that check, help and sweep need to run nothing.
 -- The module is callable: aisim.scenario { … } gives the scenario table S. S takes only the fields
 -- below; S.setpu = … raises instead of being ignored. Invariant: whatever S holds has been checked.
+local core = require "aisim.core"
 local expect = require "aisim.expect"
 local near = require "aisim.near"
 local params = require "aisim.params"
+local sandbox = require "aisim.sandbox"
 
 local M = {}
 
@@ -155,12 +157,17 @@ local function visible(level)
 end
 
 --- An environment in which a misspelt name raises: reading an undeclared global, or assigning one.
+---@param folder string   of the scenario
 ---@return table
-function M.strict_environment()
-  return setmetatable({}, {
+function M.strict_environment(folder)
+  local environment = {}
+  local globals = sandbox.globals(folder, environment)
+  return setmetatable(environment, {
+    __metatable = false,
     __index = function(_, name)
-      local value = _G[name]
+      local value = globals[name]
       if value == nil then
+        if sandbox.hides(name) then error(("'%s': not in the sandbox (--sandbox)"):format(name), 2) end
         error(("undeclared global '%s'%s"):format(tostring(name), near.hint(tostring(name), visible(2))), 2)
       end
       return value
@@ -198,9 +205,13 @@ function M.load(path)
   if folder then
     package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(folder, folder, package.path)
   end
-  local chunk, problem = load(text, "@" .. name, "t", M.strict_environment())
+  local chunk, problem = load(text, "@" .. name, "t", M.strict_environment(folder or "."))
   if not chunk then error(problem, 0) end
-  local S = chunk()
+  local S
+  do
+    local _ <close> = core.call "the scenario file"
+    S = chunk()
+  end
   if S == nil then
     error(("%s: returns nothing; end it with 'return S' (S = aisim.scenario { … })"):format(name), 0)
   end

@@ -12,7 +12,7 @@ Workload.__index = function(_, name) check.fail("workload: unknown field '%s'", 
 Workload.__tostring = function(self) return rawget(self, "kind") .. " workload" end
 
 local PREFIX <const> = {
-  groups = { "integer", min = 1, required = true },
+  groups = { "integer", min = 1, max = 100000000, required = true },
   tokens = { "integer", min = 1, required = true },
   zipf = { "number", min = 0, finite = true, default = 0 },
   name = { "text" },

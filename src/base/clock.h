@@ -10,8 +10,8 @@
 #define AISIM_NS_PER_MS INT64_C(1000000)
 #define AISIM_NS_PER_S INT64_C(1000000000)
 
-/** Later than every event. */
-#define AISIM_NEVER INT64_MAX
+/** Later than every event (146 years). Half of what fits, so that two times may be added. */
+#define AISIM_NEVER (INT64_MAX / 2)
 
 /** Milliseconds to nanoseconds. Anything at or above 2^62 ns (146 years) gives AISIM_NEVER. */
 static inline int64_t aisim_ns_from_ms(double ms)

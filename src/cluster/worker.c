@@ -95,11 +95,17 @@ static aisim_pass_items collect_items(aisim_worker *worker, const aisim_rank *ra
 /* Duration of one rank's pass. */
 static int64_t price(aisim_worker *worker, const aisim_rank *rank, const aisim_batch *batch)
 {
-    if (!aisim_timing_wants_items(worker->timing)) {
-        return aisim_timing_pass_ns(worker->timing, &batch->shape);
+    aisim_profile *profile = rank->engine->profile;
+    aisim_part before = aisim_part_enter(profile, AISIM_PART_TIMING);
+    int64_t ns;
+    if (aisim_timing_wants_items(worker->timing)) {
+        aisim_pass_items items = collect_items(worker, rank, batch);
+        ns = aisim_timing_pass_items_ns(worker->timing, &batch->shape, &items);
+    } else {
+        ns = aisim_timing_pass_ns(worker->timing, &batch->shape);
     }
-    aisim_pass_items items = collect_items(worker, rank, batch);
-    return aisim_timing_pass_items_ns(worker->timing, &batch->shape, &items);
+    aisim_part_leave(profile, before);
+    return ns;
 }
 
 bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,

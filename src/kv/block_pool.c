@@ -191,6 +191,7 @@ uint32_t aisim_block_pool_lookup(aisim_block_pool *pool, uint32_t run, uint32_t 
     if (!pool->prefix_caching || limit_blocks == 0) {
         return 0;
     }
+    aisim_part before = aisim_part_enter(pool->profile, AISIM_PART_KV);
     path_of(pool, run);
     uint32_t hit = 0;
     for (uint32_t i = pool->path.len; i-- > 0 && hit < limit_blocks;) {
@@ -207,6 +208,7 @@ uint32_t aisim_block_pool_lookup(aisim_block_pool *pool, uint32_t run, uint32_t 
             break;
         }
     }
+    aisim_part_leave(pool->profile, before);
     return hit;
 }
 
@@ -242,6 +244,7 @@ bool aisim_grant_fits(const aisim_block_pool *pool, const aisim_lease *lease,
 
 void aisim_grant_take(aisim_block_pool *pool, aisim_lease *lease, const aisim_grant *grant)
 {
+    aisim_part before = aisim_part_enter(pool->profile, AISIM_PART_KV);
     uint64_t fresh = aisim_grant_fresh(pool, lease, grant);
     uint64_t owned = aisim_lease_owned(pool, lease) + grant->hit_blocks + fresh;
     if (grant->hit_blocks > 0) {
@@ -252,6 +255,7 @@ void aisim_grant_take(aisim_block_pool *pool, aisim_lease *lease, const aisim_gr
     take(pool, fresh + grant->extra);
     lease->allocated = max_u32(lease->allocated, grant->watermark); /* ownership never shrinks */
     lease->opaque = (uint32_t)(owned - aisim_blocks_of(pool, lease->allocated)); /* E-K3, E-K4 */
+    aisim_part_leave(pool->profile, before);
 }
 
 bool aisim_lease_allocate(aisim_block_pool *pool, aisim_lease *lease, uint32_t target,
@@ -312,6 +316,7 @@ void aisim_lease_publish(aisim_block_pool *pool, aisim_lease *lease, uint32_t up
     if (!pool->prefix_caching || upto <= lease->published) {
         return;
     }
+    aisim_part before = aisim_part_enter(pool->profile, AISIM_PART_KV);
     log_context c = {pool, lease->owner, 0, AISIM_NONE};
     /* the common case: everything in the leaf */
     segment s = segment_of(pool, lease->run, UINT32_MAX);
@@ -328,11 +333,13 @@ void aisim_lease_publish(aisim_block_pool *pool, aisim_lease *lease, uint32_t up
         }
     }
     lease->published = upto;
+    aisim_part_leave(pool->profile, before);
 }
 
 void aisim_lease_release(aisim_block_pool *pool, aisim_lease *lease, uint32_t withdrawn_from,
                          uint32_t page)
 {
+    aisim_part before = aisim_part_enter(pool->profile, AISIM_PART_KV);
     uint64_t owned = aisim_lease_owned(pool, lease);
     AISIM_CHECK(owned >= lease->published);
     uint64_t to_free = owned - lease->published; /* opaque and private blocks */
@@ -365,6 +372,7 @@ void aisim_lease_release(aisim_block_pool *pool, aisim_lease *lease, uint32_t wi
     lease->allocated = 0;
     lease->opaque = 0;
     pool->extents.generation++;
+    aisim_part_leave(pool->profile, before);
 }
 
 bool aisim_block_pool_reset(aisim_block_pool *pool)

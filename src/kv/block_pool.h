@@ -16,6 +16,7 @@
 
 #include "aisim/config.h"
 #include "aisim/request.h"
+#include "base/profile.h"
 #include "kv/extent.h"
 
 typedef enum {
@@ -38,6 +39,7 @@ typedef struct aisim_kv_log_entry {
 } aisim_kv_log_entry;
 
 typedef struct aisim_block_pool {
+    aisim_profile *profile; /* NULL = nobody asks */
     uint32_t block_size;
     uint64_t blocks; /* N */
     uint64_t free;

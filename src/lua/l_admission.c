@@ -77,11 +77,8 @@ static bool admit(void *context, aisim_sim *sim, const aisim_request *request, i
     if (isfinite(delay_ms) && delay_ms >= 0.0) {
         *delay_ns = aisim_ns_from_ms(delay_ms);
         go_on = true;
-    } else if (lua_type(L, -2) == LUA_TNUMBER) {
-        luaL_tolstring(L, -2, NULL);
-        go_on = refuse_admission(s, a, request, err);
     } else if (lua_type(L, -2) != LUA_TBOOLEAN) {
-        lua_pushfstring(L, "a %s", luaL_typename(L, -2));
+        aisim_l_push_shown(L, -2);
         go_on = refuse_admission(s, a, request, err);
     } else if (!go_on) {
         int type = lua_type(L, -1);

@@ -23,6 +23,16 @@ int aisim_l_raise(lua_State *L, const aisim_error *err);
 /** Pushes "file:line: " of the nearest script frame, "" if there is none. */
 void aisim_l_where(lua_State *L);
 
+/** Pushes a value as messages show it: a number, 'text', "a table". @return the text */
+const char *aisim_l_push_shown(lua_State *L, int index);
+
+/** Is the function of an activation record (filled with "S") the script's own: Lua, not library? */
+bool aisim_l_is_script(lua_State *L, const lua_Debug *ar);
+
+/** Replaces the error value on top by its text; never an address, which would differ between runs.
+ *  Raises nothing: an __tostring that fails is named. */
+void aisim_l_error_text(lua_State *L);
+
 /** Pushes "file:line" of where the function at index was written. */
 void aisim_l_where_function(lua_State *L, int index);
 

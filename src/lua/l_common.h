@@ -28,6 +28,8 @@
 
 #include "aisim/sim.h"
 #include "lua/l_base.h"
+#include "lua/l_limits.h"
+#include "lua/l_profile.h"
 
 /** What is being called, for the context line of an error. */
 typedef struct aisim_l_site {
@@ -58,6 +60,7 @@ struct aisim_l_files;
 typedef struct aisim_l_sim {
     aisim_sim *sim; /**< NULL once closed */
     char *name;
+    aisim_l_limits *limits; /**< of the Lua state */
     lua_State *L;    /**< state the simulation is bound to, NULL = not bound */
     int refs;        /**< stack index of the refs table in L */
     int handler;     /**< stack index of the message handler in L */
@@ -65,12 +68,14 @@ typedef struct aisim_l_sim {
     uint64_t active; /**< serial of the call in progress, 0 = none */
     aisim_l_site site;
     aisim_l_state state;
+    bool out_of_memory; /**< the failed callback ran out of it */
     bool in_batch;      /**< inside a batched hook: control calls are refused */
     bool has_notes;     /**< some request carries a tag or a deadline */
     uint16_t n_classes; /**< traffic classes so far */
     bool has_class_deadlines;
     int error_ref;     /**< message of the callback that failed, LUA_NOREF = none */
     aisim_status code; /**< how the run ended */
+    aisim_l_profile *profile; /**< NULL = not measured */
     struct aisim_l_hooks *hooks;
     struct aisim_l_timers *timers;
     struct aisim_l_cluster *cluster;

@@ -166,6 +166,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     lua_newtable(L);
     lua_setfield(L, -2, "methods");
     aisim_l_error_register(L);
+    aisim_l_limits_register(L);
     aisim_l_sim_register(L);
     aisim_l_request_register(L);
     aisim_l_hook_names_register(L);
@@ -194,6 +195,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_records_register(L);
     aisim_l_files_register(L);
     aisim_l_engine_register(L);
+    aisim_l_profile_register(L);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");
     return 1;

@@ -131,7 +131,8 @@ double aisim_l_draw(lua_State *L, int dist, int rng)
         return aisim_l_fail(L, "distribution or number expected, got %s", luaL_typename(L, dist));
     }
     if (!isfinite(x)) {
-        aisim_l_fail(L, "the distribution gave %f, which is not finite", x);
+        lua_pushnumber(L, x);
+        aisim_l_fail(L, "the distribution gave %s, which is not finite", aisim_l_push_shown(L, -1));
     }
     return x;
 }

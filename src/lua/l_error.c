@@ -29,7 +29,7 @@ static bool is_library(lua_State *L, const char *source)
     return found;
 }
 
-static bool is_script(lua_State *L, const lua_Debug *ar)
+bool aisim_l_is_script(lua_State *L, const lua_Debug *ar)
 {
     return *ar->what != 'C' && !is_library(L, ar->source);
 }
@@ -45,7 +45,7 @@ void aisim_l_where(lua_State *L)
     lua_Debug ar;
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "Sl", &ar);
-        if (is_script(L, &ar) && ar.currentline > 0) {
+        if (aisim_l_is_script(L, &ar) && ar.currentline > 0) {
             lua_pushfstring(L, "%s:%d: ", chunk_name(&ar), ar.currentline);
             return;
         }
@@ -58,10 +58,27 @@ void aisim_l_where_function(lua_State *L, int index)
     lua_Debug ar;
     lua_pushvalue(L, index);
     lua_getinfo(L, ">S", &ar);
-    if (ar.linedefined > 0) {
+    if (*ar.what == 'C') {
+        lua_pushliteral(L, "(a function in C)");
+    } else if (ar.linedefined > 0) {
         lua_pushfstring(L, "%s:%d", chunk_name(&ar), ar.linedefined);
     } else {
         lua_pushstring(L, chunk_name(&ar));
+    }
+}
+
+const char *aisim_l_push_shown(lua_State *L, int index)
+{
+    lua_Number x = lua_tonumber(L, index);
+    switch (lua_type(L, index)) {
+    case LUA_TNIL:
+        return lua_pushliteral(L, "nil");
+    case LUA_TNUMBER: /* the sign of a NaN is an accident of the machine */
+        return isnan(x) ? lua_pushliteral(L, "nan") : luaL_tolstring(L, index, NULL);
+    case LUA_TSTRING:
+        return lua_pushfstring(L, "'%s'", lua_tostring(L, index));
+    default:
+        return lua_pushfstring(L, "a %s", luaL_typename(L, index));
     }
 }
 
@@ -132,38 +149,77 @@ static void add_frame(luaL_Buffer *b, lua_State *L, lua_State *from, lua_Debug *
     lua_getinfo(from, "nt", ar);
     lua_pushfstring(L, "\n    %s:%d: in ", chunk_name(ar), ar->currentline);
     luaL_addvalue(b);
-    if (*ar->namewhat != '\0') {
-        lua_pushfstring(L, "function '%s'", ar->name);
-    } else if (*ar->what == 'm') {
+    if (*ar->what == 'm') {
         lua_pushliteral(L, "main chunk");
+    } else if (*ar->namewhat != '\0') {
+        lua_pushfstring(L, "function '%s'", ar->name);
     } else {
         lua_pushfstring(L, "function <%s:%d>", chunk_name(ar), ar->linedefined);
     }
     luaL_addvalue(b);
 }
 
-/* Replaces the error value on top by its text; never an address, which would differ between runs.
- */
-static void to_text(lua_State *L)
+static int to_string(lua_State *L)
+{
+    luaL_tolstring(L, 1, NULL);
+    return 1;
+}
+
+void aisim_l_error_text(lua_State *L)
 {
     if (lua_type(L, -1) == LUA_TSTRING) {
         return;
     }
-    if (lua_type(L, -1) == LUA_TNUMBER) {
-        luaL_tolstring(L, -1, NULL);
-    } else if (luaL_getmetafield(L, -1, "__tostring") != LUA_TNIL) {
+    const char *type = luaL_typename(L, -1);
+    bool has_text = lua_type(L, -1) == LUA_TNUMBER;
+    if (!has_text && luaL_getmetafield(L, -1, "__tostring") != LUA_TNIL) {
+        has_text = true;
         lua_pop(L, 1);
-        luaL_tolstring(L, -1, NULL);
-    } else {
-        lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, -1));
+    }
+    if (has_text) {
+        lua_pushcfunction(L, to_string);
+        lua_pushvalue(L, -2);
+        has_text = lua_pcall(L, 1, 1, 0) == LUA_OK;
+        if (!has_text && lua_type(L, -1) == LUA_TSTRING) {
+            lua_pushfstring(L, "(error object is a %s value whose __tostring fails: %s)", type,
+                            lua_tostring(L, -1));
+            lua_remove(L, -2);
+            has_text = true;
+        } else if (!has_text) {
+            lua_pop(L, 1);
+        }
+    }
+    if (!has_text) {
+        lua_pushfstring(L, "(error object is a %s value)", type);
     }
     lua_remove(L, -2);
+}
+
+/* Adds the script's frames of a thread. @return how many have been shown so far */
+static int add_frames(luaL_Buffer *b, lua_State *L, lua_State *from, int shown)
+{
+    lua_Debug ar;
+    for (int level = 0; shown <= TRACE_FRAMES && lua_getstack(from, level, &ar); level++) {
+        lua_getinfo(from, "Sl", &ar);
+        if (!aisim_l_is_script(L, &ar)) {
+            continue;
+        }
+        if (shown == 0) {
+            luaL_addstring(b, "\nstack traceback:");
+        }
+        if (++shown > TRACE_FRAMES) {
+            luaL_addstring(b, "\n    ...");
+        } else {
+            add_frame(b, L, from, &ar);
+        }
+    }
+    return shown;
 }
 
 void aisim_l_traceback(lua_State *L, lua_State *from, const aisim_l_sim *s)
 {
     luaL_checkstack(L, 12, NULL);
-    to_text(L);
+    aisim_l_error_text(L);
     const char *message = lua_tostring(L, -1);
     if (strstr(message, "\nstack traceback:") != NULL) { /* passed on from an inner run */
         return;
@@ -176,21 +232,13 @@ void aisim_l_traceback(lua_State *L, lua_State *from, const aisim_l_sim *s)
     if (s != NULL && s->sim != NULL && s->site.kind != NULL) {
         add_context(&b, L, s);
     }
-    lua_Debug ar;
-    int shown = 0;
-    for (int level = 0; lua_getstack(from, level, &ar); level++) {
-        lua_getinfo(from, "Sl", &ar);
-        if (!is_script(L, &ar)) {
-            continue;
-        }
-        if (shown == 0) {
-            luaL_addstring(&b, "\nstack traceback:");
-        }
-        if (++shown > TRACE_FRAMES) {
-            luaL_addstring(&b, "\n    ...");
-            break;
-        }
-        add_frame(&b, L, from, &ar);
+    int shown = add_frames(&b, L, from, 0);
+    const aisim_l_frame *frame = aisim_l_limits_of(L)->top;
+    while (frame != NULL && frame->L == from && frame->kind == NULL && frame->outer != NULL &&
+           frame->outer->L != NULL) { /* a coroutine of the script: who resumed it */
+        frame = frame->outer;
+        from = frame->L;
+        shown = add_frames(&b, L, from, shown);
     }
     luaL_pushresult(&b);
     lua_remove(L, message_at);
@@ -217,11 +265,27 @@ static int l_fail(lua_State *L)
     return aisim_l_fail(L, "%s", luaL_checkstring(L, 1));
 }
 
+/* core.fail_in(function, message): raises with the place where the function was written */
+static int l_fail_in(lua_State *L)
+{
+    aisim_l_where_function(L, 1);
+    lua_pushfstring(L, "%s: %s", lua_tostring(L, -1), luaL_checkstring(L, 2));
+    return lua_error(L);
+}
+
 /* core.traceback(error): message handler for whoever runs scripts; adds the script frames once */
 static int l_traceback(lua_State *L)
 {
     lua_settop(L, 1);
     aisim_l_traceback(L, L, NULL);
+    return 1;
+}
+
+/* core.error_text(value) -> text of an error value */
+static int l_error_text(lua_State *L)
+{
+    lua_settop(L, 1);
+    aisim_l_error_text(L);
     return 1;
 }
 
@@ -260,6 +324,8 @@ void aisim_l_error_register(lua_State *L)
                                          {"library", l_library},
                                          {"folder", l_folder},
                                          {"place", l_place},
+                                         {"error_text", l_error_text},
+                                         {"fail_in", l_fail_in},
                                          {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

@@ -7,6 +7,7 @@
 #include <lauxlib.h>
 #include <lua.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 
 #define EV(name) AISIM_EV_##name
@@ -240,7 +241,7 @@ int aisim_l_hook_scalars(const aisim_event *event, const char *reason,
         out[2] = integer(event->u.transfer.request_id);
         out[3] = integer(event->u.transfer.blocks);
         out[4] = integer(event->u.transfer.bytes);
-        out[5] = event->u.transfer.end_ns == INT64_MAX /* shared pools do not know it */
+        out[5] = event->u.transfer.end_ns == AISIM_NEVER /* shared pools do not know it */
                      ? (aisim_l_scalar){AISIM_L_NIL, {.i = 0}}
                      : ms(event->u.transfer.end_ns);
         return 6;

@@ -4,6 +4,7 @@
  * The corpus stays in C and is read-only; a play that a script looks at is copied into a table. A
  * selection is a corpus of its own that borrows the plays of its base, with ordinals and digest of
  * its own. Simulations hold a reference, because they may outlive the Lua object. */
+#include "lua/l_limits.h"
 #include "lua/l_plays.h"
 
 #include <stdlib.h>
@@ -78,8 +79,12 @@ static int l_plays(lua_State *L)
     aisim_l_corpus *plays = aisim_l_push_plays(L);
     aisim_error err = {0};
     plays->corpus = aisim_corpus_new(&options);
-    if (aisim_corpus_add_paths(plays->corpus, paths, n, &err) != AISIM_OK ||
-        aisim_corpus_finish(plays->corpus, &err) != AISIM_OK) {
+    aisim_l_frame native;
+    aisim_l_native_begin(L, &native);
+    bool loaded = aisim_corpus_add_paths(plays->corpus, paths, n, &err) == AISIM_OK &&
+                  aisim_corpus_finish(plays->corpus, &err) == AISIM_OK;
+    aisim_l_native_end(L, &native);
+    if (!loaded) {
         return aisim_l_raise(L, &err);
     }
     return 1;

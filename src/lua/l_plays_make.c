@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lua/l_limits.h"
 #include "lua/l_plays.h"
 #include "workload/synthetic.h"
 #include "workload/trace_plays.h"
@@ -80,8 +81,12 @@ static int l_agentx_synthetic(lua_State *L)
     }
     aisim_l_corpus *made = aisim_l_push_plays(L);
     made->corpus = aisim_corpus_new(&options);
-    if (aisim_synthetic_plays(&config, made->corpus, &err) != AISIM_OK ||
-        aisim_corpus_finish(made->corpus, &err) != AISIM_OK) {
+    aisim_l_frame native;
+    aisim_l_native_begin(L, &native);
+    bool complete = aisim_synthetic_plays(&config, made->corpus, &err) == AISIM_OK &&
+                    aisim_corpus_finish(made->corpus, &err) == AISIM_OK;
+    aisim_l_native_end(L, &native);
+    if (!complete) {
         return aisim_l_fail(L, "aisim.agentx_synthetic: %s", err.text);
     }
     return 1;

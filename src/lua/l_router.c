@@ -202,6 +202,10 @@ static void read_calls(lua_State *L, aisim_l_router *r, int table)
     if (r->pick != LUA_NOREF) {
         lua_getfield(L, table, "pick");
         r->pick_arguments = aisim_l_wanted_arguments(L, -1, r->wraps ? 4 : 3);
+        lua_pushvalue(L, -1);
+        const char *first = lua_getlocal(L, NULL, 1); /* a parameter's name; nothing is pushed */
+        r->wants_request = first == NULL || strcmp(first, "_") != 0;
+        lua_pop(L, 1);
         lua_pop(L, 1);
     }
     if (r->wraps) {

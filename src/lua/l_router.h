@@ -36,6 +36,7 @@ typedef struct aisim_l_router {
     char *name;
     int pick;           /**< refs, LUA_NOREF = the smallest cost is taken */
     int pick_arguments; /**< how many the function takes */
+    bool wants_request; /**< the first parameter of pick is not called _ */
     int place;          /**< refs: a function to name in messages */
     AISIM_ARRAY(int) filters;
     AISIM_ARRAY(aisim_l_scorer) scorers;

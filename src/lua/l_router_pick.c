@@ -26,19 +26,10 @@ uint32_t aisim_l_router_refuse(aisim_l_router *r, const aisim_request *request, 
     return AISIM_NONE;
 }
 
-/* A value as messages show it. Pushes. */
-static const char *shown(lua_State *L, int value)
-{
-    int type = lua_type(L, value);
-    return type == LUA_TNUMBER || type == LUA_TSTRING ? luaL_tolstring(L, value, NULL)
-           : type == LUA_TNIL                         ? "nil"
-                              : lua_pushfstring(L, "a %s", luaL_typename(L, value));
-}
-
 static uint32_t refuse_choice(aisim_l_router *r, int value, aisim_error *err)
 {
     lua_State *L = r->s->L;
-    const char *what = lua_pushfstring(L, "returned %s", shown(L, value));
+    const char *what = lua_pushfstring(L, "returned %s", aisim_l_push_shown(L, value));
     const char *hint =
         lua_pushfstring(L, "candidates are 1..%d (return nil to queue)", (int)r->kept.len);
     return aisim_l_router_refuse(r, r->request, what, hint, err);
@@ -65,10 +56,7 @@ static uint32_t draw(aisim_l_router *r, int list, aisim_error *err)
         if (!isfinite(weight) || weight < 0.0) {
             lua_rawgeti(L, list, (lua_Integer)i + 1);
             const char *what = lua_pushfstring(L, "returned weight %s for candidate %d",
-                                               lua_type(L, -1) == LUA_TNUMBER && isnan(weight)
-                                                   ? "nan"
-                                                   : luaL_tolstring(L, -1, NULL),
-                                               (int)i + 1);
+                                               aisim_l_push_shown(L, -1), (int)i + 1);
             return aisim_l_router_refuse(r, r->request, what, "weights are finite numbers >= 0",
                                          err);
         }
@@ -183,7 +171,7 @@ static bool sieve(aisim_l_router *r, int fn, aisim_error *err)
     for (uint32_t i = 0; i < r->kept.len; i++) {
         if (lua_rawgeti(L, top + 1, (lua_Integer)i + 1) != LUA_TBOOLEAN) {
             const char *what =
-                lua_pushfstring(L, "filtered candidate %d by %s", (int)i + 1, shown(L, -1));
+                lua_pushfstring(L, "filtered candidate %d by %s", (int)i + 1, aisim_l_push_shown(L, -1));
             aisim_l_router_refuse(r, r->request, what, "out[i] is true or false", err);
             lua_settop(L, top);
             return false;
@@ -229,8 +217,8 @@ static bool add_score(aisim_l_router *r, int fn, aisim_error *err)
             r->cost.data[i] += cost;
             continue;
         }
-        bool is_number = lua_rawgeti(L, top + 1, (lua_Integer)i + 1) == LUA_TNUMBER;
-        const char *value = is_number && isnan(lua_tonumber(L, -1)) ? "nan" : shown(L, -1);
+        lua_rawgeti(L, top + 1, (lua_Integer)i + 1);
+        const char *value = aisim_l_push_shown(L, -1);
         aisim_l_router_refuse(
             r, r->request, lua_pushfstring(L, "gave candidate %d the cost %s", (int)i + 1, value),
             "costs are finite numbers, the smallest sum is chosen", err);
@@ -284,8 +272,10 @@ static uint32_t ask_pick(aisim_l_router *r, int64_t *overlap, aisim_error *err)
     s->site = (aisim_l_site){"router", r->name, r->request, AISIM_NONE, r->kept.len};
     lua_rawgeti(L, s->refs, r->pick);
     int n = r->pick_arguments;
-    if (n > 0) {
+    if (n > 0 && r->wants_request) {
         aisim_l_push_view(L, s, r->request);
+    } else if (n > 0) {
+        lua_pushnil(L);
     }
     push_targets(r);
     if (n > 2) {

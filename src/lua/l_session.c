@@ -202,7 +202,19 @@ void aisim_l_branch_resume(aisim_l_branch *branch, int nargs)
     branch->state = AISIM_L_BRANCH_RUNNING;
     branch->unstarted = false;
     int nresults = 0;
+    s->site.kind = NULL;
+    aisim_l_frame frame = {
+        .L = branch->L, .kind = "session", .number = branch->shared->number, .sim = s};
+    aisim_l_frame_enter(s->limits, &frame);
+    aisim_profile *watch = s->profile != NULL ? &s->profile->watch : NULL;
+    aisim_part before = aisim_part_enter(watch, AISIM_PART_LUA);
+    int64_t begun_ns = watch != NULL ? watch->since_ns : 0;
     int status = lua_resume(branch->L, s->L, nargs, &nresults);
+    aisim_part_leave(watch, before);
+    if (watch != NULL) {
+        aisim_l_profile_add(s->profile, "sessions", branch->shared->kind->name, begun_ns);
+    }
+    aisim_l_frame_leave(s->limits, &frame);
     if (status == LUA_YIELD) {
         if (branch->state == AISIM_L_BRANCH_RUNNING) {
             lua_pushliteral(branch->L, "coroutine.yield in a session body; use s:call, s:sleep or "
@@ -272,7 +284,11 @@ void aisim_l_branch_cancel(lua_State *L, aisim_l_branch *branch)
         aisim_l_branch_cancel(L, child);
     }
     if (!branch->unstarted) {
+        aisim_l_frame frame = {
+            .L = branch->L, .kind = "session", .number = branch->shared->number, .sim = s};
+        aisim_l_frame_enter(s->limits, &frame);
         lua_resetthread(branch->L); /* closes its to-be-closed variables */
+        aisim_l_frame_leave(s->limits, &frame);
     }
     drop_coroutine(L, branch);
     branch->state = AISIM_L_BRANCH_DONE;

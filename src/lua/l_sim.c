@@ -121,18 +121,39 @@ void aisim_l_abort(aisim_l_sim *s, lua_State *L)
         return;
     }
     aisim_error err = {0};
-    aisim_fail(&err, AISIM_ECALLBACK, "%s", lua_tostring(L, -1));
+    aisim_l_error_text(L);
+    if (s->limits->tripped != AISIM_L_UNLIMITED) { /* whatever the script made of it */
+        lua_pop(L, 1);
+        aisim_l_limits_push_message(L, s->limits);
+    }
+    bool limited = s->limits->tripped != AISIM_L_UNLIMITED || s->out_of_memory;
+    aisim_fail(&err, limited ? AISIM_ELIMIT : AISIM_ECALLBACK, "%s", lua_tostring(L, -1));
     s->error_ref = aisim_l_anchor(L, s);
     aisim_sim_abort(s->sim, &err);
 }
 
+static int measured_call(aisim_l_sim *s, const aisim_l_frame *frame, int nargs, int nresults)
+{
+    aisim_part before = aisim_part_enter(&s->profile->watch, AISIM_PART_LUA);
+    int64_t begun_ns = s->profile->watch.since_ns;
+    int status = lua_pcall(s->L, nargs, nresults, s->handler);
+    aisim_part_leave(&s->profile->watch, before);
+    aisim_l_profile_add(s->profile, frame->kind, frame->name, begun_ns);
+    return status;
+}
+
 bool aisim_l_call(aisim_l_sim *s, uint64_t outer, int nargs, int nresults)
 {
-    int status = lua_pcall(s->L, nargs, nresults, s->handler);
+    aisim_l_frame frame = {.L = s->L, .kind = s->site.kind, .name = s->site.name, .sim = s};
+    aisim_l_frame_enter(s->limits, &frame);
+    int status = s->profile == NULL ? lua_pcall(s->L, nargs, nresults, s->handler)
+                                    : measured_call(s, &frame, nargs, nresults);
+    aisim_l_frame_leave(s->limits, &frame);
     s->active = outer;
     if (status == LUA_OK) {
         return true;
     }
+    s->out_of_memory = status == LUA_ERRMEM;
     aisim_l_abort(s, s->L);
     return false;
 }
@@ -164,6 +185,7 @@ static int l_new(lua_State *L)
     aisim_l_sim *s = lua_newuserdatauv(L, sizeof *s, 1);
     memset(s, 0, sizeof *s);
     s->error_ref = LUA_NOREF;
+    s->limits = aisim_l_limits_of(L);
     luaL_setmetatable(L, SIM);
     lua_newtable(L);
     lua_setiuservalue(L, -2, 1);
@@ -196,6 +218,8 @@ static int sim_gc(lua_State *L)
     aisim_l_files_free(s);
     aisim_l_metrics_free(s);
     aisim_l_replays_free(s);
+    aisim_l_profile_free(s->profile);
+    s->profile = NULL;
     aisim_free(s->name);
     s->name = NULL;
     return 0;
@@ -325,7 +349,10 @@ static int sim_run(lua_State *L)
     aisim_l_files_start(s);
     s->state = AISIM_L_RUNNING;
     aisim_l_bind(s, L);
+    aisim_l_frame native;
+    aisim_l_native_begin(L, &native);
     aisim_status status = aisim_sim_run(s->sim, &options, &err);
+    aisim_l_native_end(L, &native);
     aisim_l_unbind(s);
     s->code = status;
     s->site.kind = NULL;

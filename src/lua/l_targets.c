@@ -62,6 +62,31 @@ static void look(aisim_l_targets *t)
     }
 }
 
+/* Brings one array up to date from the figures of the ranks, without looking at anything else:
+ * the columns that most policies declare. @return false: this column needs more than that */
+static bool figures_of(const aisim_l_targets *t, uint32_t column, double *out)
+{
+    if (t->telemetry_period_ns > 0 && is_telemetry(column)) {
+        return false;
+    }
+    switch ((aisim_l_column_id)column) {
+    case AISIM_L_COL_ACTIVE_REQUESTS:
+        aisim_sim_figures(t->s->sim, AISIM_FIGURE_ACTIVE_REQUESTS, t->n, t->ranks, out);
+        return true;
+    case AISIM_L_COL_ACTIVE_BLOCKS:
+        aisim_sim_figures(t->s->sim, AISIM_FIGURE_ACTIVE_BLOCKS, t->n, t->ranks, out);
+        return true;
+    case AISIM_L_COL_WAITING:
+        aisim_sim_figures(t->s->sim, AISIM_FIGURE_WAITING, t->n, t->ranks, out);
+        return true;
+    case AISIM_L_COL_KV_USED:
+        aisim_sim_figures(t->s->sim, AISIM_FIGURE_KV_USED, t->n, t->ranks, out);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static double value_of(aisim_l_targets *t, uint32_t column, uint32_t i)
 {
     const aisim_rank_view *now = &t->views[i];
@@ -125,13 +150,16 @@ static void refresh(lua_State *L, aisim_l_targets *t, uint32_t id)
         return;
     }
     column->decision = t->decision;
-    look(t);
     t->overlap_used = t->overlap_used || is_overlap(id);
+    bool fast = figures_of(t, id, t->values);
+    if (!fast) {
+        look(t);
+    }
     if (id == AISIM_L_COL_BOUND && t->bound != NULL) {
         t->bound_rank = t->bound(t->bound_context, t->request);
     }
     for (uint32_t i = 0; i < t->n; i++) {
-        double value = value_of(t, id, i);
+        double value = fast ? t->values[i] : value_of(t, id, i);
         if (i >= column->rows || value != column->last[i]) {
             column->last[i] = value;
             push_value(L, id, value);
@@ -154,6 +182,7 @@ static void reserve(aisim_l_targets *t, uint32_t n)
     }
     t->ranks = aisim_realloc(t->ranks, n, sizeof *t->ranks);
     t->views = aisim_realloc(t->views, n, sizeof *t->views);
+    t->values = aisim_realloc(t->values, n, sizeof *t->values);
     for (uint32_t c = 0; c < AISIM_L_COLUMNS; c++) {
         t->columns[c].last = aisim_realloc(t->columns[c].last, n, sizeof(double));
     }
@@ -355,6 +384,8 @@ static int targets_gc(lua_State *L)
     }
     aisim_free(t->ranks);
     aisim_free(t->views);
+    aisim_free(t->values);
+    t->values = NULL;
     t->ranks = NULL;
     t->views = NULL;
     t->n = 0;

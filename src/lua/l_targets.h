@@ -44,6 +44,7 @@ typedef struct aisim_l_targets {
     uint32_t n, cap;
     uint32_t *ranks;        /**< of the candidates, in order */
     aisim_rank_view *views; /**< of the candidates, filled at first need */
+    double *values; /**< scratch: one column */
     uint64_t views_decision;
     bool overlap_used;                      /**< in this decision */
     int64_t telemetry_period_ns;            /**< 0 = always current */

@@ -37,8 +37,7 @@ static aisim_status bad_result(l_functions *f, const aisim_pass_shape *shape, in
 {
     aisim_l_sim *s = f->s;
     lua_State *L = s->L; /* the result is on top */
-    const char *got =
-        lua_type(L, -1) == LUA_TNUMBER ? luaL_tolstring(L, -1, NULL) : luaL_typename(L, -1);
+    const char *got = aisim_l_push_shown(L, -1);
     lua_rawgeti(L, s->refs, fn);
     aisim_l_where_function(L, -1);
     lua_pushfstring(L,

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "lua/l_limits.h"
 #include "lua/l_plays.h"
 #include "workload/reuse.h"
 #include "workload/trace_plays.h"
@@ -46,7 +47,10 @@ aisim_trace *aisim_l_open_trace(lua_State *L, int paths, int table)
     if (options.format == AISIM_TRACE_FORMAT_COUNT) {
         aisim_fail(&err, AISIM_EINVAL, "unknown format '%s'", lua_tostring(L, -1));
     } else {
+        aisim_l_frame native;
+        aisim_l_native_begin(L, &native);
         aisim_trace_open(list, n, &options, &trace, &err);
+        aisim_l_native_end(L, &native);
     }
     if (trace == NULL) {
         aisim_l_raise(L, &err);
@@ -203,7 +207,10 @@ static int l_trace_plays(lua_State *L)
     aisim_trace *trace = aisim_l_open_trace(L, 1, 2);
     aisim_corpus *corpus = NULL;
     aisim_error err = {0};
+    aisim_l_frame native;
+    aisim_l_native_begin(L, &native);
     aisim_trace_plays(trace, &corpus, &err);
+    aisim_l_native_end(L, &native);
     aisim_trace_close(trace);
     if (corpus == NULL) {
         return aisim_l_raise(L, &err);

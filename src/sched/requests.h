@@ -10,6 +10,7 @@
 #include "aisim/status.h"
 #include "base/array.h"
 #include "base/map.h"
+#include "base/profile.h"
 
 enum { AISIM_REQUEST_CHUNK = 512 }; /* records */
 
@@ -79,6 +80,7 @@ typedef struct aisim_engine {
     void (*failed)(void *context, const aisim_error *err);
     void *context;
     int64_t now_ns; /* virtual time, kept by whoever drives the ranks */
+    aisim_profile *profile; /**< NULL = nobody asks */
 } aisim_engine;
 
 static inline int64_t aisim_engine_ideal(const aisim_engine *engine, const aisim_request *r)

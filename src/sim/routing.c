@@ -265,6 +265,14 @@ static void add_worker(builtin *b, uint32_t worker, double weight)
     }
 }
 
+static void show_state(const builtin *b, uint32_t target, uint8_t state)
+{
+    aisim_route_state(b->route, target,
+                      state == AISIM_WORKER_READY      ? AISIM_TARGET_UP
+                      : state == AISIM_WORKER_DRAINING ? AISIM_TARGET_DRAIN
+                                                       : AISIM_TARGET_DOWN);
+}
+
 static void on_worker(void *context, uint32_t worker)
 {
     builtin *b = context;
@@ -278,10 +286,7 @@ static void on_worker(void *context, uint32_t worker)
         aisim_rank_view view;
         aisim_sim_rank(b->sim, b->ranks.data[i], &view);
         if (view.worker == worker) {
-            aisim_route_state(b->route, i,
-                              view.state == AISIM_WORKER_READY      ? AISIM_TARGET_UP
-                              : view.state == AISIM_WORKER_DRAINING ? AISIM_TARGET_DRAIN
-                                                                    : AISIM_TARGET_DOWN);
+            show_state(b, i, view.state);
         }
     }
 }
@@ -338,8 +343,10 @@ static aisim_status add_targets(builtin *b, const aisim_route_options *o, aisim_
     for (uint32_t i = 0; i < pool.n_workers; i++) {
         add_worker(b, pool.workers[i], o->n_weights > 0 ? o->weights[i] : 1.0);
     }
-    for (uint32_t i = 0; i < pool.n_workers; i++) {
-        on_worker(b, pool.workers[i]);
+    for (uint32_t i = 0; i < b->ranks.len; i++) {
+        aisim_rank_view view;
+        aisim_sim_rank(b->sim, b->ranks.data[i], &view);
+        show_state(b, i, view.state);
     }
     return AISIM_OK;
 }

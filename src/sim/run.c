@@ -224,8 +224,23 @@ static bool stale(aisim_sim *sim, const aisim_entry *entry)
            (!worker->in_flight || worker->serial != entry->b);
 }
 
+/* Whose time an event is, as far as nothing further down says otherwise. */
+static aisim_part part_of(const aisim_entry *entry)
+{
+    switch ((aisim_entry_kind)entry->kind) {
+    case AISIM_ENTRY_PASS_END:
+    case AISIM_ENTRY_PASS_BEGIN:
+        return AISIM_PART_SCHED;
+    case AISIM_ENTRY_TRANSFER:
+        return AISIM_PART_HOST;
+    default:
+        return AISIM_PART_SIM;
+    }
+}
+
 static void handle(aisim_sim *sim, const aisim_entry *entry)
 {
+    aisim_part before = aisim_part_enter(sim->engine.profile, part_of(entry));
     switch ((aisim_entry_kind)entry->kind) {
     case AISIM_ENTRY_PASS_END:
         end_pass(sim, entry);
@@ -250,6 +265,7 @@ static void handle(aisim_sim *sim, const aisim_entry *entry)
         sim_started(sim, entry->a);
         break;
     }
+    aisim_part_leave(sim->engine.profile, before);
     if (sim->changes.len > 0 || sim->retry_routers || sim->handoffs.todo) {
         sim_apply_changes(sim);
     }
@@ -262,8 +278,14 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
         if (sim->heap.foreground == sim->removed_foreground && top->t_ns > sim->now_ns) {
             break; /* only repetitions are left */
         }
-        if (top->t_ns > options->until_ns) {
+        if (top->t_ns > options->until_ns && options->until_ns < AISIM_NEVER) {
             return AISIM_OK;
+        }
+        if (top->t_ns >= AISIM_NEVER) {
+            return aisim_fail(err, AISIM_ERANGE,
+                              "the next event after t=%.3f ms is more than 146 years away: a pass, "
+                              "a timer or an arrival without an end",
+                              aisim_ms_from_ns(sim->now_ns));
         }
         aisim_entry entry = aisim_heap_pop(&sim->heap);
         if (stale(sim, &entry)) {
@@ -327,10 +349,37 @@ static void show_unfinished(aisim_sim *sim)
     aisim_array_free(&live);
 }
 
+static void observe_timed(void *context, const aisim_event *event)
+{
+    const sim_watched *watched = context;
+    aisim_part before = aisim_part_enter(watched->profile, AISIM_PART_METRICS);
+    watched->inner.fn(watched->inner.context, event);
+    aisim_part_leave(watched->profile, before);
+}
+
+/* Gives the watch to those who cannot ask the engine for it. */
+static void start_profile(aisim_sim *sim)
+{
+    aisim_profile *profile = sim->engine.profile;
+    for (uint32_t i = 0; i < sim->ranks.len; i++) {
+        sim->ranks.data[i]->pool.profile = profile;
+    }
+    aisim_observers *observers = &sim->engine.observers;
+    for (uint32_t i = 0; i < observers->n; i++) {
+        sim->watched[i] = (sim_watched){observers->list[i], profile};
+        observers->list[i].context = &sim->watched[i];
+        observers->list[i].fn = observe_timed;
+    }
+    aisim_profile_start(profile);
+}
+
 aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, aisim_error *err)
 {
     AISIM_CHECK(!sim->running);
     sim->running = true;
+    if (sim->engine.profile != NULL && !sim->started) {
+        start_profile(sim);
+    }
     sim->check.seed = sim->seed;
     const aisim_check_context *previous = aisim_check_context_set(&sim->check);
     if (!sim->started) {
@@ -357,6 +406,7 @@ aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, ais
         }
     }
     show(sim, AISIM_EV_RUN_END);
+    aisim_part_leave(sim->engine.profile, AISIM_PART_SIM);
     aisim_check_context_set(previous);
     sim->running = false;
     return status;

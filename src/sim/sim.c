@@ -101,6 +101,11 @@ aisim_observers *aisim_sim_observers(aisim_sim *sim)
     return &sim->engine.observers;
 }
 
+void aisim_sim_profile(aisim_sim *sim, struct aisim_profile *profile)
+{
+    sim->engine.profile = profile;
+}
+
 /* ---- cluster --------------------------------------------------------------------------------- */
 
 uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool_index)
@@ -260,6 +265,29 @@ uint64_t aisim_sim_router_queue(const aisim_sim *sim)
         n += sim->pools.data[i].queued.len;
     }
     return n;
+}
+
+void aisim_sim_figures(const aisim_sim *sim, aisim_figure figure, uint32_t n,
+                       const uint32_t ranks[], double out[])
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const aisim_rank *rank = sim->ranks.data[ranks[i]];
+        const sim_load *load = &sim->loads.data[ranks[i]];
+        switch (figure) {
+        case AISIM_FIGURE_ACTIVE_REQUESTS:
+            out[i] = (double)load->active_requests;
+            break;
+        case AISIM_FIGURE_ACTIVE_BLOCKS:
+            out[i] = (double)(load->blocks.blocks + load->private_blocks);
+            break;
+        case AISIM_FIGURE_WAITING:
+            out[i] = (double)(rank->waiting.slots.len + rank->offload.queue.len);
+            break;
+        case AISIM_FIGURE_KV_USED:
+            out[i] = (double)aisim_block_pool_active(&rank->pool);
+            break;
+        }
+    }
 }
 
 aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *err)

@@ -71,6 +71,12 @@ typedef struct sim_tier {
     int64_t due_ns; /* time of the entry that counts, AISIM_NEVER = none */
 } sim_tier;
 
+/* An observer whose time is measured. */
+typedef struct sim_watched {
+    aisim_observer inner;
+    aisim_profile *profile;
+} sim_watched;
+
 struct aisim_sim {
     uint64_t seed;
     int64_t now_ns;
@@ -103,6 +109,7 @@ struct aisim_sim {
     aisim_error error; /* of a callback */
     uint64_t events;
     aisim_check_context check;
+    sim_watched watched[AISIM_MAX_OBSERVERS]; /* with a profile */
 };
 
 static inline aisim_request *sim_request(const aisim_sim *sim, uint32_t slot)

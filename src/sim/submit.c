@@ -210,8 +210,10 @@ bool sim_route(aisim_sim *sim, uint32_t slot)
     }
     int64_t overlap = -1;
     aisim_error err = {0};
+    aisim_part before = aisim_part_enter(sim->engine.profile, AISIM_PART_ROUTER);
     uint32_t choice = pool->router.pick(pool->router.context, sim, sim_request(sim, slot), &targets,
                                         &overlap, &err);
+    aisim_part_leave(sim->engine.profile, before);
     if (err.code != AISIM_OK) {
         aisim_sim_abort(sim, &err);
         return false;

@@ -16,3 +16,15 @@ foreach(file IN LISTS files)
       WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM)
   endif()
 endforeach()
+
+# Mutated scenarios: a short run here, the long one by cmake --build build --target fuzz_scenarios
+file(GLOB scenario_files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} scenarios/*.lua examples/*.lua)
+list(FILTER scenario_files EXCLUDE REGEX "embed\\.lua$") # is no scenario
+list(SORT scenario_files)
+aisim_test_program(aisim_scenarios tests ${CMAKE_CURRENT_LIST_DIR}/scenarios.c)
+target_link_libraries(aisim_scenarios PRIVATE aisim_cli aisim_lua aisim_core PkgConfig::LUA)
+aisim_test(NAME fuzz.scenarios LABEL fuzz
+  COMMAND aisim_scenarios --count 80 --keep ${PROJECT_BINARY_DIR} ${scenario_files})
+add_custom_target(fuzz_scenarios
+  COMMAND aisim_scenarios --count 10000 --seed 2 --keep ${PROJECT_BINARY_DIR} ${scenario_files}
+  WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} VERBATIM)

@@ -2,6 +2,8 @@
 -- configuration, the parameters, and which hooks and scheduler points are set at what price.
 local aisim = require "aisim"
 local catalogue = require "aisim.cli.catalogue"
+local check = require "aisim.check"
+local clocks = require "aisim.cli.clocks"
 local fault = require "aisim.cli.fault"
 local help = require "aisim.cli.help"
 local jobs = require "aisim.cli.job"
@@ -25,38 +27,78 @@ local function parameters(job, out)
   out[#out + 1] = "parameters\n" .. table_of.text(rows, 2)
 end
 
-local function place_of(fn)
+-- What calls functions of the script during a run: method -> how it is named.
+local CALLERS <const> = {
+  on = "hook", router = "router", admission = "admission", at = "timer", after = "timer", every = "timer",
+  sessions = "sessions", series = "series", pool = "point", autoscale = "autoscaler",
+}
+
+--- Where a function was written, or a line in it.
+local function place_of(fn, line)
   local info = debug.getinfo(fn, "S")
-  return ("%s:%d"):format(info.short_src, info.linedefined)
+  return info.what == "C" and "(in C)" or ("%s:%d"):format(info.short_src, line or info.linedefined)
 end
 
---- Runs setup and writes down the hooks and the points.
-local function build(job)
-  local registered, points = {}, {}
-  require "aisim.sim" -- defines the method that is watched here
-  local methods = require("aisim.core").methods["aisim.Sim"]
-  local on <const> = methods.on
-  methods.on = function(sim, name, fn, options)
-    local hook = on(sim, name, fn, options)
-    registered[#registered + 1] = { name = name, place = place_of(fn) }
-    return hook
-  end
-  local pool <const> = methods.pool
-  methods.pool = function(sim, options)
-    local made = pool(sim, options)
-    for _, point in ipairs(require("aisim.points").list) do
-      local fn = options[point.name]
-      local what = ("%s of pool '%s'"):format(point.name, made.name)
-      if fn then points[#points + 1] = { what, place_of(fn), point.price } end
+--- Functions among the arguments of a call, or in its table of options.
+local function functions_of(...)
+  local list = {}
+  for i = 1, select("#", ...) do
+    local value = select(i, ...)
+    if type(value) == "function" then list[#list + 1] = value end
+    if type(value) == "table" and not getmetatable(value) then
+      for _, key in ipairs(check.sorted(value)) do
+        if type(value[key]) == "function" then list[#list + 1] = value[key] end
+      end
     end
-    return made
+  end
+  return list
+end
+
+--- Runs setup and writes down the hooks, the scheduler points, and every function that is called later.
+local function build(job)
+  local registered, points, called = {}, {}, {}
+  require "aisim.sim" -- defines the methods that are watched here
+  local methods = require("aisim.core").methods["aisim.Sim"]
+  local before = {}
+  for method, kind in pairs(CALLERS) do
+    local original <const> = methods[method]
+    before[method] = original
+    methods[method] = function(sim, ...)
+      for _, fn in ipairs(functions_of(...)) do
+        called[#called + 1] = { fn = fn, name = method == "on" and ("hook '%s'"):format((...)) or kind }
+      end
+      if method == "on" then
+        local name, fn = ...
+        if type(fn) == "function" then registered[#registered + 1] = { name = name, place = place_of(fn) } end
+      end
+      local result = original(sim, ...)
+      for _, point in ipairs(method == "pool" and require("aisim.points").list or {}) do
+        local fn = (...)[point.name]
+        local what = ("%s of pool '%s'"):format(point.name, result.name)
+        if fn then points[#points + 1] = { what, place_of(fn), point.price } end
+      end
+      return result
+    end
   end
   local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
   local ok, problem = xpcall(job.setup, fault.handler, sim)
-  methods.on, methods.pool = on, pool
+  for method, original in pairs(before) do methods[method] = original end
   if not ok then error(problem, 0) end
   jobs.need_used(job)
-  return sim, registered, points
+  return sim, registered, points, called
+end
+
+local function clock_warnings(called, out)
+  local rows = {}
+  for _, call in ipairs(called) do
+    local name, line = clocks.find(call.fn)
+    if name then
+      rows[#rows + 1] = { place_of(call.fn, line),
+        ("warning: %s reads %s, the clock of the machine: results differ from run to run (sim:now() is virtual time)")
+          :format(call.name, name) }
+    end
+  end
+  if #rows > 0 then out[#out + 1] = "clocks\n" .. table_of.text(rows, 2) end
 end
 
 local function hooks(registered, out)
@@ -85,7 +127,7 @@ function M.main(args)
   end
   out[#out + 1] = ("seed         %d (%s)"):format(job.seed, job.seed_origin or "default")
   parameters(job, out)
-  local sim, registered, points = build(job)
+  local sim, registered, points, called = build(job)
   if job.yaml then
     out[#out + 1] = "configuration\n  " .. job.yaml:gsub("\n$", ""):gsub("\n", "\n  ")
   else
@@ -98,6 +140,7 @@ function M.main(args)
   end
   hooks(registered, out)
   if #points > 0 then out[#out + 1] = "points\n" .. table_of.text(points, 2) end
+  clock_warnings(called, out)
   if job.S then out[#out + 1] = "report       " .. (job.S.report and "of the scenario" or "default table") end
   for i, expectation in ipairs(job.expectations) do
     out[#out + 1] = (i == 1 and "expect       " or "             ") .. expectation.text

@@ -3,6 +3,8 @@
 -- its "file:line:" and gets the script frames of its traceback unless the binding has already added
 -- context and frames (errors in hooks, routers, session bodies). Frames of the embedded library
 -- ("@aisim/…") and of C are folded: the reader wants the lines that can be edited.
+local core = require "aisim.core"
+
 local M = {}
 
 M.OK, M.FAILED, M.USAGE, M.LIMIT, M.EXPECTATION, M.INTERNAL = 0, 1, 2, 3, 4, 70
@@ -48,10 +50,15 @@ end
 ---@return string[]
 local function script_frames(level)
   local frames = {}
+  local shown <const> = 20
   while true do
     local info = debug.getinfo(level, "Sln")
     if not info then return frames end
     if not is_library(info) then
+      if #frames == shown then
+        frames[shown + 1] = "..."
+        return frames
+      end
       local what = info.what == "main" and "in main chunk" or info.name and ("in function '%s'"):format(info.name)
         or ("in function <%s:%d>"):format(info.short_src, info.linedefined)
       frames[#frames + 1] = ("%s:%d: %s"):format(info.short_src, info.currentline, what)
@@ -65,9 +72,10 @@ end
 ---@return aisim.Fault
 function M.handler(value)
   if M.is(value) then return value end
-  local text = type(value) == "string" and value
-    or ("(error object is a %s: %s)"):format(type(value), tostring(value))
-  local fault = M.new(M.USAGE, text)
+  local limit = core.limit_message() -- whatever became of it on its way
+  local text = limit or core.error_text(value)
+  local fault = M.new((limit or value == "not enough memory") and M.LIMIT or M.USAGE, text)
+  if value == "not enough memory" then fault.message = limit or "aisim: " .. text end
   if text:find("^%-%-set ") then
     fault.message = "aisim: " .. text -- the flag is the place
   elseif text:find("^aisim/[%w_/]+%.lua:%d+: ") or text:find("^%[C%]") then

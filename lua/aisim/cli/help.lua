@@ -58,7 +58,8 @@ Its options, in Lua beside `policy` and in YAML below `router:` (spec names in f
 
 sim:router { name =, columns =, pick = function(req, targets, now) … end } takes your own. pick
 returns the index of a target, nil (the request waits at the router), or nil and a list of weights to
-draw from. targets.n is the number of candidates; each column below is an array targets.COLUMN[i].
+draw from. An argument called _ is not made, which saves its time. targets.n is the number of
+candidates; each column below is an array targets.COLUMN[i].
 Columns named in `columns` are kept up to date; overlaps are computed only if declared or read.
 
   filter      function(req, targets, out), or a list of them: out[i] = false drops candidate i
@@ -175,6 +176,29 @@ end
 
 function TOPICS.man() return require("aisim.cli.man").page() end
 
+function TOPICS.limits()
+  return [[
+What a script may use is limited. A limit that is reached ends the program with status 3; the message
+names the line, the call, and has a traceback. pcall in the script gains nothing.
+
+]] .. table_of.text(require("aisim.cli.limits").rows()) .. [[
+
+
+--hook-timeout is the time of one call into the script: a hook, a router, a session between two waits,
+setup, the report. Computing counts, waiting does not; nor does what the engine does meanwhile, and
+reading traces. Nothing runs in the script for it, so it costs nothing.
+--max-instructions counts all Lua code, in steps of 100, the same way on every machine.
+--memory-limit counts the values of the script without their garbage. A request for a quarter more
+than the limit is refused at once, with the line but without a traceback.
+
+Not stopped where it is: a C function, such as string.find with a pattern of several .- on a long text
+(1.7 s for 300 characters), and a finalizer (__gc). When twice the time has gone by, the program ends.
+
+--sandbox leaves the language, aisim, and the tables coroutine, math, string, table, utf8; require finds
+aisim and files beside the scenario. Without it the whole standard library is there. In every mode
+math.random draws from a stream of the seed, and a global that nobody declared is an error.]]
+end
+
 local function of_scenario(path)
   local S = scenario.load(path)
   local record = scenario.record(S)
@@ -245,8 +269,8 @@ function M.main(args)
   local topic = args.topic
   if not topic then
     terminal.out(parser.help()
-      .. "\nTopics of aisim help: scenario, engine, router, handoff, points, hooks, metrics, timing, api, man, a verb,"
-      .. " a class, a file.\nNew here? aisim new scenario NAME writes a file to start from.")
+      .. "\nTopics of aisim help: scenario, engine, router, handoff, points, hooks, metrics, timing, limits, api, man,"
+      .. " a verb, a class, a file.\nNew here? aisim new scenario NAME writes a file to start from.")
     return fault.OK
   end
   if TOPICS[topic] then

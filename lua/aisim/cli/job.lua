@@ -64,8 +64,14 @@ local function load_scenario(file, args)
   local seed, seed_origin = seed_of(args.seed, S.seed)
   return {
     file = record.path, title = S.title, seed = seed, seed_origin = seed_origin,
-    setup = function(sim) S.setup(sim, p) end,
-    report = S.report and function(run) S.report(run, p) end or nil,
+    setup = function(sim)
+      local _ <close> = core.call "setup"
+      S.setup(sim, p)
+    end,
+    report = S.report and function(run)
+      local _ <close> = core.call "report"
+      S.report(run, p)
+    end or nil,
     expectations = record.expectations, values = values, origins = origins, overrides = of_configuration,
     expect_runtime_s = S.expect_runtime_s, S = S, record = record,
   }

@@ -3,6 +3,7 @@
 -- (status 2) in the form of all messages of the program.
 local argparse = require "argparse"
 local fault = require "aisim.cli.fault"
+local limits = require "aisim.cli.limits"
 local near = require "aisim.near"
 
 local M = {}
@@ -47,7 +48,9 @@ M.VERBS = {
       command:option("--timeline-passes", "Only every K-th pass."):argname("K")
       command:option("--format", "table: for the reader. json: the report as one line."):choices { "table", "json" }
         :default "table"
+      command:flag("--profile", "Calls and time of every hook and policy, and of the parts of the engine.")
       command:flag("--quiet", "No progress line and, with table, no table.")
+      limits.add_to(command)
     end,
   },
   {
@@ -123,6 +126,7 @@ M.VERBS = {
     build = function(command)
       command:argument("file", "Scenario or configuration."):argname("FILE")
       run_flags(command)
+      limits.add_to(command)
     end,
   },
   {
@@ -201,8 +205,8 @@ M.VERBS = {
     name = "help", summary = "Explain a topic, or the question and the parameters of a scenario.",
     example = "aisim help router",
     build = function(command)
-      command:argument("topic", "scenario, engine, router, handoff, points, hooks, metrics, timing, api, man, a verb, "
-        .. "a class, or a scenario file.")
+      command:argument("topic", "scenario, engine, router, handoff, points, hooks, metrics, timing, limits, api, man, "
+        .. "a verb, a class, or a scenario file.")
         :argname("TOPIC"):args("?")
     end,
   },

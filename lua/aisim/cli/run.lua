@@ -3,6 +3,7 @@ local fault = require "aisim.cli.fault"
 local files = require "aisim.cli.files"
 local jobs = require "aisim.cli.job"
 local progress = require "aisim.cli.progress"
+local profile = require "aisim.cli.profile"
 local render = require "aisim.render"
 local terminal = require "aisim.cli.terminal"
 local watch = require "aisim.cli.notes"
@@ -106,6 +107,7 @@ local function simulate(job, args)
   else
     show, wipe = progress.new(job.until_ms, job.expect_runtime_s)
   end
+  if args.profile then sim:profile_() end
   terminal.host.polling(true)
   local options = { progress = show, until_ms = job.until_ms, requests = request_logs(args),
     series_ms = series_ms(args), timeline = timeline(args) }
@@ -114,6 +116,7 @@ local function simulate(job, args)
   terminal.host.polling(false)
   wipe()
   if not ok then
+    if not fault.is(result) then result = fault.handler(result) end
     result.code = ENGINE_CODES[sim.error_code] or result.code
     error(result, 0)
   end
@@ -125,14 +128,15 @@ local function simulate(job, args)
   local stats = result.stats
   return result, {
     wall_ms = (ended - built) * 1000, setup_ms = (built - started) * 1000,
-    events = stats.events, passes = stats.passes,
+    events = stats.events, passes = stats.passes, profile = sim:profile_rows_(),
   }
 end
 
 local function wall_json(wall)
-  return ('{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s}'):format(wall.wall_ms,
+  return ('{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s%s}'):format(wall.wall_ms,
     wall.setup_ms, wall.events, wall.passes,
-    wall.wall_ms > 0 and ("%.0f"):format(wall.events / wall.wall_ms * 1000) or "null")
+    wall.wall_ms > 0 and ("%.0f"):format(wall.events / wall.wall_ms * 1000) or "null",
+    wall.profile and ',"profile":' .. profile.json(wall.profile) or "")
 end
 
 --- One line: the report, with the object `wall` behind it.
@@ -157,6 +161,7 @@ function M.main(args)
     forget()
     error(run, 0)
   end
+  if wall.profile then terminal.err(profile.text(wall.profile)) end
   local signal = terminal.host.interrupted()
   terminal.host.quiet()
   local verdicts, all_met = expect.judge(job.expectations, run.metrics, run.is_metric and function(name)

@@ -186,7 +186,7 @@ describe("admission", function()
   it("must answer true, false or a delay", function()
     local sim = support.cluster()
     sim:submit { prompt_tokens = 8, output_tokens = 1 }
-    assert.equal("scenarios/a.lua:1: admission returned a string at t=0 ms for request 1; true, false and a " ..
+    assert.equal("scenarios/a.lua:1: admission returned 'no' at t=0 ms for request 1; true, false and a " ..
       "reason, or a delay in ms expected",
       support.message("local sim = ... sim:admission(function() return 'no' end)\nsim:run()", sim))
   end)
