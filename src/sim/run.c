@@ -342,11 +342,11 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
         if (sim->error.code != AISIM_OK) {
             return failure(sim, err);
         }
+        if (options->interrupt != NULL && *options->interrupt) { /* an event may take long */
+            return aisim_fail(err, AISIM_EINTERRUPTED, "interrupted at t=%.3f ms",
+                              aisim_ms_from_ns(sim->now_ns));
+        }
         if (sim->events / POLL_EVENTS != before / POLL_EVENTS) {
-            if (options->interrupt != NULL && *options->interrupt) {
-                return aisim_fail(err, AISIM_EINTERRUPTED, "interrupted at t=%.3f ms",
-                                  aisim_ms_from_ns(sim->now_ns));
-            }
             guard_wall(sim, options->max_wall_s, begun_s);
             if (sim->events / PROGRESS_EVENTS != before / PROGRESS_EVENTS &&
                 options->progress != NULL) {
