@@ -77,7 +77,7 @@ static int tables_prediction(lua_State *L)
     }
     aisim_prediction prediction;
     aisim_error err = {0};
-    if (aisim_prediction_file(path, sets, (uint32_t)n, AISIM_MODELS_NOW, &prediction, &err) !=
+    if (aisim_prediction_file(path, sets, (uint32_t)n, &prediction, &err) !=
         AISIM_OK) {
         char text[sizeof err.file + sizeof err.text + 32];
         lua_pushstring(L, aisim_error_format(&err, text, sizeof text));

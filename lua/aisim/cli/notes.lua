@@ -55,7 +55,7 @@ function M.watch(sim)
     end
     local _, _, created = sim:stats_()
     if created == 0 then
-      notes[#notes + 1] = "no request was made: sim:workload, sim:sessions and sim:submit make some (aisim help traffic)"
+      notes[#notes + 1] = "no request was made: sim:workload, sim:sessions, sim:submit make some (aisim help traffic)"
     end
     return notes
   end
