@@ -212,6 +212,21 @@ const aisim_host_stretches *aisim_host_path(aisim_host_group *group, uint32_t ru
     return &group->path;
 }
 
+uint32_t aisim_host_resident(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end)
+{
+    const aisim_host_stretches *path = aisim_host_path(group, run, first, end);
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < path->len; i++) {
+        aisim_host_stretch s = path->data[i];
+        uint32_t there = aisim_host_pool_resident(&group->pool, s.run, s.first, s.first + s.count);
+        found += there;
+        if (there < s.count) {
+            break;
+        }
+    }
+    return found;
+}
+
 void aisim_host_touch(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end)
 {
     const aisim_content *content = group->pool.content;

@@ -480,6 +480,18 @@ aisim_host_match aisim_host_pool_match(const aisim_host_pool *pool, uint32_t run
     return match;
 }
 
+uint32_t aisim_host_pool_resident(const aisim_host_pool *pool, uint32_t run, uint32_t first,
+                                  uint32_t end)
+{
+    uint32_t here = first, i = at_or_before(pool, run, first);
+    while (i != AISIM_NONE && here < end && at(pool, i)->first <= here &&
+           end_of(at(pool, i)) > here && at(pool, i)->state == AISIM_HOST_EXTENT_RESIDENT) {
+        here = min_u32(end_of(at(pool, i)), end);
+        i = at(pool, i)->next;
+    }
+    return here - first;
+}
+
 void aisim_host_pool_touch(aisim_host_pool *pool, aisim_host_stretch s)
 {
     uint32_t upto = s.first + s.count;

@@ -72,6 +72,7 @@ typedef struct aisim_host_pool {
     uint32_t guard;               /* counts admissions */
     bool listening;               /* record changes */
     AISIM_ARRAY(aisim_host_change) changes;
+    uint32_t told; /* of them: routers know */
     uint32_t next_event;
     uint64_t evicted_blocks, stored_blocks, peak_used; /* totals */
     aisim_host_stretches sorted, missing;              /* scratch */
@@ -118,6 +119,10 @@ typedef struct aisim_host_match {
 /** Blocks [first, end) of the run that are here, from `first` on. */
 aisim_host_match aisim_host_pool_match(const aisim_host_pool *pool, uint32_t run, uint32_t first,
                                        uint32_t end);
+
+/** Blocks [first, end) of the run whose copy has ended, from `first` on without a gap. */
+uint32_t aisim_host_pool_resident(const aisim_host_pool *pool, uint32_t run, uint32_t first,
+                                  uint32_t end);
 
 /** The blocks of the stretch become the newest, one after the other from the deep end: its first
  *  block ends newest. Absent, pending and pinned ones are passed over. */

@@ -73,6 +73,7 @@ typedef struct aisim_l_sim {
     bool has_notes;     /**< some request carries a tag or a deadline */
     uint16_t n_classes; /**< traffic classes so far */
     bool has_class_deadlines;
+    struct aisim_l_router *deciding; /**< the policy whose decision is under way, NULL = none */
     int error_ref;     /**< message of the callback that failed, LUA_NOREF = none */
     aisim_status code; /**< how the run ended */
     aisim_l_profile *profile; /**< NULL = not measured */

@@ -39,6 +39,16 @@ static void count_blocks(aisim_sim *sim, const aisim_request *r, uint32_t rank, 
     load->private_blocks += (uint64_t)by * (r->prompt_tokens % b != 0);
 }
 
+uint64_t aisim_sim_potential_blocks(aisim_sim *sim, const aisim_request *request, uint32_t rank)
+{
+    const sim_load *load = &sim->loads.data[rank];
+    uint32_t b = sim->ranks.data[rank]->pool.block_size;
+    uint64_t r = ((uint64_t)request->prompt_tokens + b - 1) / b;
+    sim_prompt_path(sim->engine.content, request, b, &sim->path);
+    return load->blocks.blocks + load->private_blocks + (r > 0 ? r : 1) -
+           aisim_span_covered(&load->blocks, sim->path.data, sim->path.len);
+}
+
 void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
 {
     const aisim_request *r = sim_request(sim, slot);
@@ -49,6 +59,10 @@ void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
         return;
     }
     uint64_t hit = overlap >= 0 ? (uint64_t)overlap : aisim_sim_overlap_blocks(sim, r, rank);
+    if (sim->ranks.data[rank]->config.kv.state_mode != AISIM_STATE_NONE) { /* §1: usable ones */
+        uint64_t usable = aisim_sim_usable_blocks(sim, r, rank);
+        hit = usable < hit ? usable : hit;
+    }
     uint64_t cached = hit * sim->ranks.data[rank]->pool.block_size;
     sim_booked booked = {.uncached =
                              cached < r->prompt_tokens ? r->prompt_tokens - (uint32_t)cached : 0,

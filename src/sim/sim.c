@@ -211,6 +211,11 @@ uint32_t aisim_sim_pools(const aisim_sim *sim)
     return sim->pools.len;
 }
 
+bool aisim_sim_stateful(const aisim_sim *sim, uint32_t pool)
+{
+    return sim->pools.data[pool].rank.kv.state_mode != AISIM_STATE_NONE;
+}
+
 uint32_t aisim_sim_block_size(const aisim_sim *sim, uint32_t pool)
 {
     return sim->pools.data[pool].rank.kv.block_size;

@@ -143,6 +143,11 @@ aisim_status sim_tier_check(const aisim_sim *sim, const aisim_rank_config *confi
                             aisim_error *err);
 /** Puts the next end of a transfer on the heap, for the tiers of the worker's ranks. */
 void sim_watch_worker(aisim_sim *sim, uint32_t worker);
+/** The rank shares its host memory with others. */
+bool sim_shared_tier(const aisim_sim *sim, uint32_t rank);
+/** Blocks of a shared tier: each router whose pool takes part hears once. */
+void sim_tell_shared(aisim_sim *sim, uint32_t rank, bool stored, uint32_t run, uint32_t first,
+                     uint32_t count);
 /** A transfer of the tier ends now. */
 void sim_transfer(aisim_sim *sim, uint32_t tier);
 void sim_tiers_free(aisim_sim *sim);

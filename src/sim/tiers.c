@@ -64,6 +64,48 @@ void sim_tiers_free(aisim_sim *sim)
     aisim_array_free(&sim->rank_tiers);
 }
 
+bool sim_shared_tier(const aisim_sim *sim, uint32_t rank)
+{
+    uint32_t tier = sim->rank_tiers.data[rank];
+    return tier != AISIM_NONE && sim->tiers.data[tier].group->shared;
+}
+
+void sim_tell_shared(aisim_sim *sim, uint32_t rank, bool stored, uint32_t run, uint32_t first,
+                     uint32_t count)
+{
+    uint32_t tier = sim->rank_tiers.data[rank];
+    for (uint32_t i = 0; i < sim->pools.len; i++) {
+        const sim_pool *pool = &sim->pools.data[i];
+        if (pool->router.on_kv == NULL || !pool->router.host_kv) {
+            continue;
+        }
+        uint32_t of_pool = AISIM_NONE; /* the rank itself, or the first one that takes part */
+        for (uint32_t k = 0; k < pool->ranks.len; k++) {
+            uint32_t other = pool->ranks.data[k];
+            bool fits = sim->rank_tiers.data[other] == tier;
+            of_pool = fits && (of_pool == AISIM_NONE || other == rank) ? other : of_pool;
+        }
+        if (of_pool != AISIM_NONE) {
+            pool->router.on_kv(pool->router.context, of_pool, AISIM_ROUTER_SHARED, stored, run,
+                               first, count);
+        }
+    }
+}
+
+uint64_t aisim_sim_host_blocks(const aisim_sim *sim, const aisim_request *request, uint32_t rank,
+                               aisim_router_tier tier)
+{
+    uint32_t index = sim->rank_tiers.data[rank];
+    if (index == AISIM_NONE ||
+        sim->tiers.data[index].group->shared != (tier == AISIM_ROUTER_SHARED)) {
+        return 0;
+    }
+    aisim_host_group *group = sim->tiers.data[index].group;
+    uint32_t device = (uint32_t)aisim_sim_overlap_blocks(sim, request, rank);
+    return aisim_host_resident(group, request->lease.run, device,
+                               request->prompt_tokens / group->block_size);
+}
+
 /* ---- ends of transfers ----------------------------------------------------------------------- */
 
 static bool rests(const aisim_sim *sim, uint32_t rank)
@@ -131,6 +173,7 @@ void sim_transfer(aisim_sim *sim, uint32_t index)
     tier->due_ns = AISIM_NEVER;
     if (tier->group->shared) {
         aisim_host_group_advance(tier->group, sim->now_ns);
+        aisim_rank_tell_host(sim->ranks.data[tier->rank]);
     }
     for (uint32_t rank = 0; rank < sim->ranks.len; rank++) {
         if (sim->rank_tiers.data[rank] == index) {
