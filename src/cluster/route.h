@@ -127,8 +127,8 @@ void aisim_route_report(aisim_route *route, uint32_t target, const aisim_route_t
  *  times end. Call it before reporting what happens at now_ns. */
 void aisim_route_clock(aisim_route *route, int64_t now_ns);
 
-/** Something happened in the cache of a target, or (tier SHARED, any target) in the one shared by
- *  the pool; visible event_delay later (§1). */
+/** Something happened in the cache of a target; visible event_delay later (§1). Tier SHARED, any
+ *  target: in the one that the pool shares; visible at once, in every view. */
 void aisim_route_kv_event(aisim_route *route, uint32_t target, aisim_route_kv kind,
                           aisim_route_tier tier, aisim_route_extent where);
 

@@ -49,11 +49,11 @@ static void hold(aisim_route *route, const route_pending *event, bool held)
 void aisim_route_kv_event(aisim_route *route, uint32_t target, aisim_route_kv kind,
                           aisim_route_tier tier, aisim_route_extent where)
 {
-    if (route->o.view != AISIM_VIEW_EVENTS) {
+    if (route->o.view != AISIM_VIEW_EVENTS && tier != AISIM_ROUTE_SHARED) {
         return;
     }
     route_pending event = {route->now_ns + route->o.event_delay_ns, target, kind, tier, where};
-    if (route->o.event_delay_ns == 0) {
+    if (route->o.event_delay_ns == 0 || tier == AISIM_ROUTE_SHARED) {
         show(route, &event);
         return;
     }
