@@ -66,6 +66,7 @@ typedef struct aisim_pool_config {
     aisim_rank_config rank;
     struct aisim_timing *timing; /**< owned by the pool on success; shared by its ranks */
     const aisim_points *points;  /**< scheduler points, copied; NULL = none */
+    aisim_transfer_price transfer; /**< of its private host tiers; refused without one */
 } aisim_pool_config;
 
 /** Adds a pool; its workers and ranks get the next numbers.

@@ -123,6 +123,26 @@ aisim_host *aisim_host_join(aisim_host_group *group, const aisim_host_config *co
     return host;
 }
 
+void aisim_host_priced(aisim_host *host, aisim_transfer_price price, uint32_t worker)
+{
+    AISIM_CHECK(!host->group->shared);
+    host->price = price;
+    host->worker = worker;
+}
+
+int64_t aisim_host_move(aisim_host *host, aisim_host_kind kind, uint64_t blocks, int64_t start_ns)
+{
+    const aisim_transfer_price *p = &host->price;
+    aisim_host_lane *lane = &host->lanes[kind];
+    if (p->price == NULL) {
+        return aisim_host_lane_submit(lane, blocks, start_ns);
+    }
+    int64_t ns = p->price(
+        p->context, kind == AISIM_HOST_STORE ? AISIM_TRANSFER_OFFLOAD : AISIM_TRANSFER_RESTORE,
+        (uint64_t)((double)blocks * host->group->block_bytes), host->worker, host->worker);
+    return aisim_host_lane_take(lane, ns, start_ns);
+}
+
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 static uint32_t take_job(aisim_host *host, aisim_host_kind kind)
@@ -291,7 +311,7 @@ static void begin_move(aisim_host *host, uint32_t index, int64_t start_ns, int64
         aisim_fair_link_submit(&group->link, start_ns, job->id, index, host->client, direction,
                                (double)job->blocks * group->block_bytes);
     } else {
-        job->done_ns = aisim_host_lane_submit(&host->lanes[job->kind], job->blocks, start_ns);
+        job->done_ns = aisim_host_move(host, job->kind, job->blocks, start_ns);
         append(group, &host->lane[job->kind], index);
     }
 }

@@ -15,6 +15,7 @@
 #ifndef AISIM_HOST_HOST_H
 #define AISIM_HOST_HOST_H
 
+#include "aisim/events.h"
 #include "aisim/status.h"
 #include "base/map.h"
 #include "host/fair_link.h"
@@ -83,6 +84,8 @@ typedef struct aisim_host {
     uint32_t client;
     aisim_host_config config;
     aisim_host_lane lanes[2];    /* private, by aisim_host_kind */
+    aisim_transfer_price price;  /* private: instead of their rates */
+    uint32_t worker;             /* for the price */
     aisim_host_queue lane[2];    /* private: jobs in order of completion */
     aisim_host_queue prepared;   /* stores of the pass under way */
     aisim_host_queue arrived;    /* shared: settled, not delivered */
@@ -108,6 +111,13 @@ aisim_status aisim_host_contract(const aisim_host_group *group, const aisim_host
  *  @return NULL when aisim_host_contract refuses; no client number is used then. */
 aisim_host *aisim_host_join(aisim_host_group *group, const aisim_host_config *config,
                             uint32_t block_size, double block_bytes, aisim_error *err);
+
+/** Private group: its copies are priced from now on. @param worker  global, for the price */
+void aisim_host_priced(aisim_host *host, aisim_transfer_price price, uint32_t worker);
+
+/** Private group: a copy of so many blocks enters its lane, not before start_ns. @return when it is
+ *  done. O(1) and the price */
+int64_t aisim_host_move(aisim_host *host, aisim_host_kind kind, uint64_t blocks, int64_t start_ns);
 
 /** The rank goes (§8): its loads and its prepared stores vanish, nothing is delivered any more.
  *  Moving stores still land in a shared pool; a private pool is emptied with them. */

@@ -130,7 +130,7 @@ uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool_index)
         aisim_array_push(&sim->ranks, rank);
         aisim_array_push(&sim->rank_workers, worker.index);
         aisim_array_push(&sim->loads, (sim_load){0});
-        sim_tier_attach(sim, rank);
+        sim_tier_attach(sim, rank, pool->transfer);
     }
     aisim_array_push(&pool->workers, worker.index);
     aisim_array_push(&sim->workers, worker);
@@ -177,7 +177,7 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
     if (status != AISIM_OK) {
         return status;
     }
-    status = sim_tier_check(sim, &config->rank, err);
+    status = sim_tier_check(sim, config, err);
     if (status == AISIM_OK) {
         status = check_points(config, err);
     }
@@ -188,6 +188,7 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
                      .role = config->role,
                      .rank = config->rank,
                      .timing = config->timing,
+                     .transfer = config->transfer,
                      .router = aisim_router_round_robin(),
                      .router_name = aisim_strdup("round_robin")};
     if (config->points != NULL) {

@@ -21,9 +21,20 @@ static uint32_t shared_tier(const aisim_sim *sim)
     return i < sim->tiers.len ? i : AISIM_NONE;
 }
 
-aisim_status sim_tier_check(const aisim_sim *sim, const aisim_rank_config *config, aisim_error *err)
+aisim_status sim_tier_check(const aisim_sim *sim, const aisim_pool_config *pool, aisim_error *err)
 {
+    const aisim_rank_config *config = &pool->rank;
     uint32_t tier = shared_tier(sim);
+    if (pool->transfer.price != NULL && config->host.scope == AISIM_HOST_NONE) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "timing.transfer: has no effect without kv_cache.host_offload");
+    }
+    if (pool->transfer.price != NULL && config->host.scope == AISIM_HOST_CLUSTER_SHARED) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "timing.transfer: copies of a cluster_shared tier share its links "
+                          "equally, so how long one takes depends on the others and has no price; "
+                          "use scope = 'dp_rank_local'");
+    }
     if (config->host.scope != AISIM_HOST_CLUSTER_SHARED || tier == AISIM_NONE) {
         return AISIM_OK;
     }
@@ -31,7 +42,7 @@ aisim_status sim_tier_check(const aisim_sim *sim, const aisim_rank_config *confi
                                block_bytes(config), err);
 }
 
-void sim_tier_attach(aisim_sim *sim, aisim_rank *rank)
+void sim_tier_attach(aisim_sim *sim, aisim_rank *rank, aisim_transfer_price price)
 {
     const aisim_rank_config *config = &rank->config;
     uint32_t index = AISIM_NONE;
@@ -51,6 +62,9 @@ void sim_tier_attach(aisim_sim *sim, aisim_rank *rank)
         aisim_host *host = aisim_host_join(sim->tiers.data[index].group, &config->host,
                                            config->kv.block_size, block_bytes(config), NULL);
         AISIM_CHECK(host != NULL); /* sim_tier_check */
+        if (price.price != NULL) {
+            aisim_host_priced(host, price, rank->worker);
+        }
         aisim_offload_attach(rank, host);
     }
 }
