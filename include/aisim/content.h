@@ -78,6 +78,9 @@ void aisim_content_hold(aisim_content *content, uint32_t run);
 /** Returns one reference. */
 void aisim_content_release(aisim_content *content, uint32_t run);
 
+/** Somebody holds the run; every other function wants a run of which this is true. */
+bool aisim_content_alive(const aisim_content *content, uint32_t run);
+
 /** Facts about a live run. */
 uint32_t aisim_content_parent(const aisim_content *content, uint32_t run);
 uint32_t aisim_content_start(const aisim_content *content, uint32_t run);

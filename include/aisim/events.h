@@ -189,6 +189,7 @@ typedef struct aisim_event {
             uint32_t src, dst; /**< global workers from 0 (offload, restore: the same twice) */
             uint64_t bytes;
             int64_t begin_ns;    /**< transfer.end: when the transfer started */
+            int64_t held_ns;     /**< handoff: since when the source keeps the blocks for it */
             int64_t end_ns;      /**< when it ends or ended, perhaps inside a pass; INT64_MAX / 2 =
                                       not known yet, 0 = at t_ns */
             uint64_t blocks;     /**< offload, restore */

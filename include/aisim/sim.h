@@ -66,10 +66,12 @@ typedef struct aisim_pool_config {
     aisim_rank_config rank;
     struct aisim_timing *timing; /**< owned by the pool on success; shared by its ranks */
     const aisim_points *points;  /**< scheduler points, copied; NULL = none */
-    aisim_transfer_price transfer; /**< of its private host tiers; refused without one */
+    aisim_transfer_price transfer; /**< of copies to and from its private host tiers and, role
+                                        prefill, of its hand-offs; refused when there is neither */
 } aisim_pool_config;
 
-/** Adds a pool; its workers and ranks get the next numbers.
+/** Adds a pool; its workers and ranks get the next numbers. At most one pool of role prefill and
+ * one of role decode; a run needs both or neither.
  *  @param out  index of the pool, from 0
  *  @return AISIM_OK, or what aisim_rank_config_check says; AISIM_EEXIST for a second pool of that
  *  name; AISIM_EINVAL for points that contradict the configuration. */
@@ -208,6 +210,10 @@ typedef struct aisim_lineage {
 /** Asks the client of the request; without one its session is a root of its own. */
 void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out);
 
+/** Hand-off: the rank that computes or has computed the prompt of a live request, AISIM_NONE = none.
+ *  O(1). */
+uint32_t aisim_sim_prefill_rank(const aisim_sim *sim, const aisim_request *request);
+
 /** Requests that have arrived and wait for their router to place them, over all pools. */
 uint64_t aisim_sim_router_queue(const aisim_sim *sim);
 
@@ -244,6 +250,44 @@ void aisim_sim_track_load(aisim_sim *sim);
 typedef bool (*aisim_admission_fn)(void *context, aisim_sim *sim, const aisim_request *request,
                                    int64_t *delay_ns, aisim_error *err);
 void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context);
+
+/* ---- hand-off from prefill to decode workers (spec/engine.md §15, routing.md §5) ---------------
+ */
+
+typedef enum {
+    AISIM_HANDOFF_FULL_PROMPT,        /**< every token of the prompt is transferred */
+    AISIM_HANDOFF_DESTINATION_MISSING /**< only what the decode rank lacks, in whole blocks */
+} aisim_handoff_timing;
+
+/** How long a transfer takes, and what it carries: latency + bytes / bandwidth, each transfer by
+ *  itself. Zero-initialise, then set. */
+typedef struct aisim_handoff_config {
+    double gb_per_second; /**< decimal, 0 = bytes take no time */
+    int64_t latency_ns;   /**< before the first byte, >= 0 */
+    aisim_handoff_timing timing;
+    double bytes_per_token; /**< of the whole model; 0 = unknown, then nothing is counted */
+    double state_bytes;     /**< recurrent state of one request, travels always; 0 = has none */
+    /* Bypass: the decode worker computes the prompt itself. 0 = never for this reason. */
+    uint64_t local_below_tokens; /**< fewer prompt tokens than this are not on any decode rank */
+    double local_below_usage; /**< some eligible decode rank uses less than this share of its KV */
+} aisim_handoff_config;
+
+/** Sets the link between the pools of role prefill and decode; without it transfers take no time.
+ *  Requests sent to either pool take this way: targets of both pools are chosen at arrival, prefill
+ *  first; the decode rank reserves blocks for the prompt; then the prefill rank computes it with
+ * the first token; then the transfer; then the decode rank goes on and the source lets go. A
+ * request that wants at most one token is served by the prefill pool alone. When a worker of either
+ * end stops, its requests start again with the tokens they have. */
+void aisim_sim_handoff(aisim_sim *sim, const aisim_handoff_config *config);
+
+/** Decides at arrival, before any router (spec/lua-api.md §7); takes the place of the bypass above.
+ *  @param overlap_blocks  leading prompt blocks on the decode target that has most of them
+ *  @param targets         eligible ranks of the decode pool; none: the call is left out, remote
+ *  @return true = local: the decode worker computes the prompt too. On failure fill err. */
+typedef bool (*aisim_decide_fn)(void *context, aisim_sim *sim, const aisim_request *request,
+                                uint64_t overlap_blocks, const aisim_targets *targets,
+                                aisim_error *err);
+void aisim_sim_decider(aisim_sim *sim, aisim_decide_fn fn, void *context);
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
@@ -347,8 +391,9 @@ typedef struct aisim_run_options {
 } aisim_run_options;
 
 /** Runs until nothing is left, the limit, or a stop.
- *  @return AISIM_OK; AISIM_ELIVELOCK (E-T8, text names time, rank, head of queue); AISIM_ECALLBACK
- * and others from aisim_sim_abort; AISIM_EINTERRUPTED. */
+ *  @return AISIM_OK; AISIM_EINVAL (a prefill pool without a decode pool, or the other way round);
+ * AISIM_ELIVELOCK (E-T8, text names time, rank, head of queue); AISIM_ECALLBACK and others from
+ * aisim_sim_abort; AISIM_EINTERRUPTED. */
 aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, aisim_error *err);
 
 /** Totals of the run so far. */

@@ -203,7 +203,8 @@ function Sim:run(options) end
 function Sim:stop(reason) end
 --- Frees the engine early; also <close>.
 function Sim:close() end
---- Known, not modelled.
+--- The link from the prefill to the decode pool (`aisim help handoff`); decide in place of the two bounds before it.
+---@param options { bandwidth_gb_per_second?: number, latency_ms?: aisim.Ms, timing_mode?: "full_prompt"|"destination_missing", bytes_per_token?: number|"auto", local_below_tokens?: integer, local_below_usage_ratio?: number, decide?: fun(req: aisim.Request, overlap_blocks: integer, targets: aisim.Targets, now: number): "local"|"remote" }
 function Sim:handoff(options) end
 --- Known, not modelled.
 function Sim:cluster(path) end
@@ -289,7 +290,8 @@ function Sim:autoscale(options) end
 ---@field preemptions integer
 ---@field worker integer?
 ---@field rank integer?
----@field state "created"|"waiting"|"running"|"preempted"|"remote"|"done"
+---@field prefill_worker integer?   chosen to compute the prompt of a hand-off
+---@field state "created"|"waiting"|"running"|"preempted"|"remote"|"pending"|"reserved"|"held"|"done"   held: prompt computed, on its way to a decode worker
 ---@field tag any                   may be set
 ---@field cancel fun(self: aisim.Request)   Acts after the current event; does nothing for a request that has ended.
 ---@field copy fun(self: aisim.Request): table

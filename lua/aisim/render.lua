@@ -263,6 +263,17 @@ local function throughput(screen, out)
   if #items > 0 then out[#out + 1] = items_line("reuse", items) end
 end
 
+--- What went from prefill to decode workers.
+local function handoff(screen, out)
+  local m = screen.metrics
+  local jobs = m["transfers.handoff.jobs"]
+  if not jobs or jobs == 0 then return end
+  out[#out + 1] = items_line("hand-off", {
+    ("%s transfers"):format(M.count(jobs)), ("%s GB"):format(M.number(m["transfers.handoff.bytes"] / 1e9)),
+    ("%s ms each"):format(M.number(m["transfers.handoff.time_ms"] / jobs)),
+  })
+end
+
 --- The ledger of an AgentX replay (spec/traffic.md §2.6).
 local function agentx(screen, out)
   local a = screen.agentx
@@ -329,6 +340,7 @@ function M.screen(screen)
   latencies(screen, out)
   out[#out + 1] = ""
   throughput(screen, out)
+  handoff(screen, out)
   backlog(screen, out)
   agentx(screen, out)
   goodput(screen, out)

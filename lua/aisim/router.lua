@@ -38,7 +38,15 @@ local BUILTIN <const> = {
   regret = ROUTER.regret,
 }
 
-local function builtin_policy(sim, pool, options)
+-- A decode pool computes no prompts: unless told otherwise its kv router looks at load only (spec/routing.md §4).
+local function of_decode_pool(options, shared)
+  local kv = options.policy == "kv" or options.inner == "kv"
+    or type(options.affinity) == "table" and options.affinity.inner == "kv"
+  if kv and (shared or options.track_prefill == nil) then options.track_prefill = false end
+  if kv and (shared or options.overlap_score_credit == nil) then options.overlap_score_credit = 0 end
+end
+
+local function builtin_policy(sim, pool, options, shared)
   policies.check_name(options.policy)
   local rest, own = {}, {}
   for name, value in pairs(options) do
@@ -53,13 +61,20 @@ local function builtin_policy(sim, pool, options)
     end
   end
   own = check.options("router", own, BUILTIN)
+  if sim:pools_()[pool].role == "decode" then of_decode_pool(rest, shared) end
   sim:router_builtin_(pool, rest, own.delay_ms, own.regret)
 end
 
-local function router_pool(sim, options)
-  if options.pool ~= nil then return sim:pool_number_(options.pool) end
+-- Numbers of the pools that the options are for. Without a name: the first, or both ends of a hand-off.
+local function router_pools(sim, options)
+  if options.pool ~= nil then return { sim:pool_number_(options.pool) } end
   if sim:ranks_() == 0 then check.fail("sim:router: the simulation has no pool yet; declare it first") end
-  return 1
+  local pools, ends = sim:pools_(), {}
+  if pools[1].role == "aggregated" then return { 1 } end
+  for i, pool in ipairs(pools) do
+    if pool.role ~= "aggregated" then ends[#ends + 1] = i end
+  end
+  return ends
 end
 
 --- A function, or a list of functions.
@@ -114,11 +129,18 @@ end
 function M.set(sim, options)
   if type(options) == "function" then options = { pick = options } end
   if type(options) == "table" and type(options.policy) == "string" and options.policy ~= "lua" then
-    return builtin_policy(sim, router_pool(sim, options), options)
+    local pools = router_pools(sim, options)
+    for _, pool in ipairs(pools) do builtin_policy(sim, pool, options, #pools > 1) end
+    return
   end
   local given = options
   options = check.options("router", options, ROUTER)
-  local pool = router_pool(sim, options)
+  local pools = router_pools(sim, options)
+  if #pools > 1 then
+    check.fail("router.pool: name the pool, '%s' or '%s'; a policy of your own is for one of them",
+      sim:pools_()[pools[1]].name, sim:pools_()[pools[2]].name)
+  end
+  local pool = pools[1]
   if not options.pick and options.score == nil and options.filter == nil then
     check.fail("router.pick: function expected, got nil (or name a policy)")
   end

@@ -120,9 +120,15 @@ function M:pool(options)
   return self:pool_(name, options.role, options.workers, engine, functions, points_of(options))
 end
 
--- Parts of the contract that the engine does not have yet: refused by name, never ignored.
-for _, name in ipairs { "handoff" } do
-  M[name] = function() check.fail("sim:%s: known, not modelled", name) end
+--- The link between the pools of role prefill and decode: the keys of kv_transfer, and decide, a function
+-- that may send a request straight to the decode pool.
+function M:handoff(options)
+  if type(options) ~= "table" then check.fail("handoff: table of options expected, got %s", type(options)) end
+  local rest = {}
+  for key, value in pairs(options) do rest[key] = value end
+  rest.decide = nil
+  if options.decide ~= nil then check.value("handoff.decide", options.decide, { "function" }) end
+  self:handoff_(rest, options.decide)
 end
 
 local limits_of_files <const> = setmetatable({}, { __mode = "k" }) -- simulation -> stop rules of its file

@@ -53,7 +53,7 @@ static void show_begin(const aisim_rank *rank, const aisim_observers *observers,
 }
 
 /* Planning takes blocks at the begin of the pass; the end is told by pass.end. */
-static void show_level(const aisim_rank *rank, const aisim_observers *observers, int64_t t_ns)
+void aisim_worker_show_level(const aisim_rank *rank, const aisim_observers *observers, int64_t t_ns)
 {
     if (!aisim_wanted(observers, AISIM_EV_KV_LEVEL)) {
         return;
@@ -145,7 +145,7 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
             continue;
         }
         any = true;
-        show_level(rank, observers, t_ns);
+        aisim_worker_show_level(rank, observers, t_ns);
         const aisim_batch *batch = aisim_rank_batch(rank, planned);
         if (batch->plan.len + batch->cruised > 0) { /* a pass that only rejects takes no time */
             int64_t duration_ns = price(worker, rank, batch);

@@ -51,6 +51,9 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
  *  @param passes  receives their number. @return the end of the last one, t_ns without any */
 int64_t aisim_worker_glide(aisim_worker *worker, int64_t t_ns, int64_t limit_ns, uint32_t most,
                            uint32_t *passes);
+/** Emits KV_LEVEL of a rank: its blocks changed outside of a pass end. */
+void aisim_worker_show_level(const aisim_rank *rank, const aisim_observers *observers,
+                             int64_t t_ns);
 
 /** Completes all planned ranks, in rank order. */
 void aisim_worker_end(aisim_worker *worker, int64_t end_ns);

@@ -113,8 +113,7 @@ static void default_traffic(aisim_value *tree)
     }
 }
 
-static aisim_status build(aisim_value *given, uint32_t modelled, aisim_prediction *out,
-                          aisim_error *err)
+static aisim_status build(aisim_value *given, aisim_prediction *out, aisim_error *err)
 {
     aisim_status status = aisim_schema_check(given, "prediction", "", "", err);
     if (status != AISIM_OK) {
@@ -133,11 +132,6 @@ static aisim_status build(aisim_value *given, uint32_t modelled, aisim_predictio
     if (status == AISIM_OK) {
         status = read_memory_limit(out->tree, &out->memory_limit_bytes, err);
     }
-    if (status == AISIM_OK && (modelled & AISIM_MODELS_HANDOFF) == 0 &&
-        aisim_value_is_null(aisim_value_find(out->tree, "engine.workers.aggregated"))) {
-        status = aisim_fail_path(err, out->tree, "engine.mode", AISIM_ENOTMODELLED,
-                                 "known, not modelled yet: engine.mode = 'disaggregated'");
-    }
     if (status == AISIM_OK) {
         split_roles(out);
         out->digest = aisim_value_digest(out->tree);
@@ -146,7 +140,7 @@ static aisim_status build(aisim_value *given, uint32_t modelled, aisim_predictio
 }
 
 aisim_status aisim_prediction_tree(aisim_value *tree, const char *const sets[], uint32_t n_sets,
-                                   uint32_t modelled, aisim_prediction *out, aisim_error *err)
+                                   aisim_prediction *out, aisim_error *err)
 {
     *out = (aisim_prediction){0};
     aisim_status status = AISIM_OK;
@@ -162,7 +156,7 @@ aisim_status aisim_prediction_tree(aisim_value *tree, const char *const sets[], 
         status = aisim_config_set_flag(tree, "prediction", sets[i], err);
     }
     if (status == AISIM_OK) {
-        status = build(tree, modelled, out, err);
+        status = build(tree, out, err);
     }
     aisim_value_free(tree);
     if (status != AISIM_OK) {
@@ -172,13 +166,12 @@ aisim_status aisim_prediction_tree(aisim_value *tree, const char *const sets[], 
 }
 
 aisim_status aisim_prediction_file(const char *path, const char *const sets[], uint32_t n_sets,
-                                   uint32_t modelled, aisim_prediction *out, aisim_error *err)
+                                   aisim_prediction *out, aisim_error *err)
 {
     aisim_value *tree = NULL;
     *out = (aisim_prediction){0};
     aisim_status status = aisim_yaml_file(path, &tree, err);
-    return status == AISIM_OK ? aisim_prediction_tree(tree, sets, n_sets, modelled, out, err)
-                              : status;
+    return status == AISIM_OK ? aisim_prediction_tree(tree, sets, n_sets, out, err) : status;
 }
 
 void aisim_prediction_free(aisim_prediction *prediction)

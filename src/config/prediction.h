@@ -30,15 +30,14 @@ typedef struct aisim_prediction {
 
 /** Reads a file and lays --set flags over it.
  *  @param sets      arguments "path=value" as typed, applied in order
- *  @param modelled  AISIM_MODELS_NOW (resolve.h)
  *  @param out       to be given to aisim_prediction_free; all zero on error
  *  @return AISIM_OK or what reading, --set and checking say. */
 aisim_status aisim_prediction_file(const char *path, const char *const sets[], uint32_t n_sets,
-                                   uint32_t modelled, aisim_prediction *out, aisim_error *err);
+                                   aisim_prediction *out, aisim_error *err);
 
 /** Same for a tree that is already there. Takes tree. */
 aisim_status aisim_prediction_tree(aisim_value *tree, const char *const sets[], uint32_t n_sets,
-                                   uint32_t modelled, aisim_prediction *out, aisim_error *err);
+                                   aisim_prediction *out, aisim_error *err);
 
 void aisim_prediction_free(aisim_prediction *prediction);
 

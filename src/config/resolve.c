@@ -1,7 +1,7 @@
 /* resolve.c - reads the resolved engine table; every key is there, so a missing one is a bug.
  *
- * Order: numbers first, then combinations, then aisim_rank_config_check (its messages start with
- * the key, which gives the place), last what is not modelled yet. */
+ * Order: numbers first, then combinations, last aisim_rank_config_check (its messages start with
+ * the key, which gives the place). */
 #include "config/resolve.h"
 
 #include <math.h>
@@ -248,28 +248,6 @@ static aisim_status check_rank(const aisim_value *engine, const aisim_rank_confi
     return aisim_fail_path(err, engine, key, status, "%s", found.text);
 }
 
-static aisim_status check_modelled(const aisim_value *engine, const aisim_rank_config *rank,
-                                   uint32_t modelled, aisim_error *err)
-{
-    const char *key = NULL;
-    if (rank->speculation.mode != AISIM_SPECULATION_NONE &&
-        (modelled & AISIM_MODELS_SPECULATION) == 0) {
-        key = aisim_given(engine, "speculation") != NULL ? "speculation" : "nextn";
-    } else if (rank->kv.state_mode != AISIM_STATE_NONE &&
-               (modelled & AISIM_MODELS_STATE_CACHE) == 0) {
-        key = "kv_cache.state_cache";
-    } else if (aisim_given(engine, "kv_cache.host_offload") != NULL &&
-               (modelled & AISIM_MODELS_HOST_OFFLOAD) == 0) {
-        key = "kv_cache.host_offload";
-    } else if (aisim_given(engine, "kv_transfer") != NULL &&
-               (modelled & AISIM_MODELS_HANDOFF) == 0) {
-        key = "kv_transfer";
-    }
-    return key == NULL ? AISIM_OK
-                       : aisim_fail_path(err, engine, key, AISIM_ENOTMODELLED,
-                                         "known, not modelled yet: %s", key);
-}
-
 static aisim_status fill(const aisim_value *engine, const aisim_config_facts *facts,
                          aisim_rank_config *out, aisim_capacity_request *capacity, aisim_error *err)
 {
@@ -287,10 +265,7 @@ static aisim_status fill(const aisim_value *engine, const aisim_config_facts *fa
     if (status == AISIM_OK) {
         status = aisim_check_effect(engine, out, err);
     }
-    if (status == AISIM_OK) {
-        status = check_rank(engine, out, err);
-    }
-    return status == AISIM_OK ? check_modelled(engine, out, facts->modelled, err) : status;
+    return status == AISIM_OK ? check_rank(engine, out, err) : status;
 }
 
 aisim_status aisim_config_rank(const aisim_value *engine, const aisim_config_facts *facts,

@@ -4,9 +4,8 @@
  *     aisim_config_rank(engine, &facts, &rank, &capacity, err)     combinations, numbers
  *     rank.kv.blocks = …                                           when capacity.type is DEFAULT
  *
- * Refused with the place of the key: combinations the engine cannot run, combinations that would
- * silently do nothing (spec/config.md), and features whose room is not built yet ("known, not
- * modelled yet: …"). */
+ * Refused with the place of the key: combinations the engine cannot run, and combinations that would
+ * silently do nothing (spec/config.md). */
 #ifndef AISIM_CONFIG_RESOLVE_H
 #define AISIM_CONFIG_RESOLVE_H
 
@@ -15,24 +14,12 @@
 #include "aisim/config.h"
 #include "config/value.h"
 
-/** Features that come one by one; a bit that is missing makes aisim_config_rank refuse the key. */
-enum {
-    AISIM_MODELS_SPECULATION = 1,  /**< speculation, nextn */
-    AISIM_MODELS_STATE_CACHE = 2,  /**< kv_cache.state_cache */
-    AISIM_MODELS_HOST_OFFLOAD = 4, /**< kv_cache.host_offload */
-    AISIM_MODELS_HANDOFF = 8,      /**< engine.mode = disaggregated */
-    AISIM_MODELS_ALL = 15,
-    AISIM_MODELS_NOW = AISIM_MODELS_SPECULATION | AISIM_MODELS_STATE_CACHE |
-                       AISIM_MODELS_HOST_OFFLOAD /**< add the bit together with the feature */
-};
-
 /** What the model descriptor knows, for one rank of this parallelism. */
 typedef struct aisim_config_facts {
     const char *model;       /**< for messages; NULL = no model given */
     uint64_t context_length; /**< longest context in tokens, 0 = no limit known */
     double bytes_per_token;  /**< KV bytes of one token on one rank, 0 = unknown */
     double state_bytes;      /**< recurrent state of one request on one rank, 0 = has none */
-    uint32_t modelled;       /**< AISIM_MODELS_NOW, or more in tests */
 } aisim_config_facts;
 
 /** What kv_cache.capacity asks for. */

@@ -23,8 +23,19 @@ static const aisim_field kv_transfer_rows[] = {
      .choices = "auto",
      .fallback = "auto",
      .unit = "bytes",
-     .meaning = "on the link; auto = from the model",
+     .meaning = "on the link; auto = of the whole model",
      ABOVE(0)},
+    {.key = "local_below_tokens",
+     .kind = AISIM_FIELD_COUNT,
+     .fallback = "0",
+     .unit = "tokens",
+     .meaning = "no hand-off when fewer prompt tokens than this are on no decode worker",
+     BETWEEN(0, 4294967295.0)},
+    {.key = "local_below_usage_ratio",
+     .kind = AISIM_FIELD_REAL,
+     .fallback = "0",
+     .meaning = "no hand-off while a decode worker uses less than this share of its KV blocks",
+     BETWEEN(0, 1)},
 };
 
 static const aisim_field timing_rows[] = {

@@ -70,7 +70,7 @@ void aisim_content_free(aisim_content *content)
 
 static run *at(const aisim_content *content, uint32_t index)
 {
-    AISIM_ASSERT(index < content->runs.len && content->runs.data[index].kind != KIND_FREE);
+    AISIM_ASSERT(aisim_content_alive(content, index));
     return &content->runs.data[index];
 }
 
@@ -160,6 +160,11 @@ static uint32_t make_run(aisim_content *content, aisim_node node, run_kind kind,
         map_insert(content, index);
     }
     return index;
+}
+
+bool aisim_content_alive(const aisim_content *content, uint32_t index)
+{
+    return index < content->runs.len && content->runs.data[index].kind != KIND_FREE;
 }
 
 void aisim_content_hold(aisim_content *content, uint32_t index)

@@ -26,7 +26,19 @@ typedef struct aisim_l_cluster {
     AISIM_ARRAY(aisim_l_pool_info) pools;
     AISIM_ARRAY(void *) timing_functions; /**< contexts of models written in Lua (l_timing.c) */
     int admission;                        /**< refs: function, LUA_NOREF = none */
+    struct aisim_l_handoff *handoff;      /**< l_handoff.c; NULL = nobody spoke of it */
 } aisim_l_cluster;
+
+/** A pool of role prefill or decode says how transfers go (its engine table, kv_transfer); two that
+ *  say different things are refused. @param who  "pool 'x'" or "sim:handoff". Raises */
+void aisim_l_handoff_given(lua_State *L, aisim_l_sim *s, const char *who,
+                           const aisim_value *transfer);
+/** The link with overrides and defaults, written into the configurations of its two pools.
+ *  @return it, of the prefill pool; NULL = there are not both pools. Raises */
+const aisim_value *aisim_l_handoff_show(lua_State *L, aisim_l_sim *s);
+/** The run begins: what the model tells, the link of the simulation. Raises */
+void aisim_l_handoff_start(lua_State *L, aisim_l_sim *s);
+void aisim_l_handoff_free(aisim_l_cluster *cluster);
 
 void aisim_l_timing_functions_free(aisim_l_cluster *cluster);
 
@@ -35,6 +47,9 @@ aisim_l_cluster *aisim_l_cluster_of(aisim_l_sim *s);
 
 /** A pool named by a text or a pool object at a stack index. @return its index, from 0; raises */
 uint32_t aisim_l_check_pool(lua_State *L, aisim_l_sim *s, int index);
+
+/** "aggregated", "prefill", "decode". */
+const char *aisim_l_role_text(aisim_role role);
 
 /** Tells the recorder of a worker: where its ranks are, and that it is paid for from from_ns on, if
  *  it is (l_report.c). */

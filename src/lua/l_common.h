@@ -219,6 +219,7 @@ void aisim_l_submit_register(lua_State *L);
 void aisim_l_pool_register(lua_State *L);
 void aisim_l_targets_register(lua_State *L);
 void aisim_l_router_register(lua_State *L);
+void aisim_l_handoff_register(lua_State *L);
 void aisim_l_workload_register(lua_State *L);
 void aisim_l_session_register(lua_State *L);
 void aisim_l_timing_register(lua_State *L);

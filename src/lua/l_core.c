@@ -181,6 +181,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_pool_register(L);
     aisim_l_targets_register(L);
     aisim_l_router_register(L);
+    aisim_l_handoff_register(L);
     aisim_l_points_register(L);
     aisim_l_workload_register(L);
     aisim_l_session_register(L);

@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "config/override.h"
 #include "config/resolve.h"
+#include "config/resolve_parts.h"
 #include "config/schema.h"
 #include "config/yaml.h"
 #include "lua/l_points.h"
@@ -234,7 +235,7 @@ static void read_rank(lua_State *L, const aisim_l_sim *s, const char *role, cons
 {
     aisim_l_machine_facts known = aisim_l_machine_facts_of(machine);
     const aisim_config_facts facts = {known.model, known.context_length, known.bytes_per_token,
-                                      known.state_bytes, AISIM_MODELS_NOW};
+                                      known.state_bytes};
     aisim_capacity_request capacity;
     aisim_error err = {0};
     if (aisim_config_rank(tree, &facts, rank, &capacity, &err) != AISIM_OK) {
@@ -256,11 +257,14 @@ static void describe(aisim_l_pool_info *info, const aisim_pool_config *config,
     aisim_l_machine_facts known = aisim_l_machine_facts_of(machine);
     const char *capacity = text_at(tree, "kv_cache.capacity.type");
     char line[256];
-    snprintf(
-        line, sizeof line, "%" PRIu32 " × %s on %s, tp %g, %" PRIu64 " blocks of %" PRIu32 " (%s)",
-        config->workers, known.model != NULL ? known.model : "no model", known.hardware,
-        number_at(tree, "parallelism.tensor"), config->rank.kv.blocks, config->rank.kv.block_size,
-        capacity != NULL && strcmp(capacity, "default") == 0 ? "auto" : "given");
+    snprintf(line, sizeof line,
+             "%s%s%" PRIu32 " × %s on %s, tp %g, %" PRIu64 " blocks of %" PRIu32 " (%s)",
+             config->role == AISIM_ROLE_AGGREGATED ? "" : aisim_l_role_text(config->role),
+             config->role == AISIM_ROLE_AGGREGATED ? "" : ": ", config->workers,
+             known.model != NULL ? known.model : "no model", known.hardware,
+             number_at(tree, "parallelism.tensor"), config->rank.kv.blocks,
+             config->rank.kv.block_size,
+             capacity != NULL && strcmp(capacity, "default") == 0 ? "auto" : "given");
     info->line = aisim_strdup(line);
     bool sol = is_at(tree, "timing.type", "default") && is_at(tree, "database_mode", "SOL");
     info->timing = aisim_strdup(functions ? "function"
@@ -271,6 +275,12 @@ static void describe(aisim_l_pool_info *info, const aisim_pool_config *config,
     info->blocks = config->rank.kv.blocks;
     info->block_size = config->rank.kv.block_size;
     info->batched_tokens = config->rank.scheduler.max_batched_tokens;
+}
+
+const char *aisim_l_role_text(aisim_role role)
+{
+    static const char *const texts[] = {"aggregated", "prefill", "decode"};
+    return texts[role];
 }
 
 static aisim_role read_role(const char *role)
@@ -287,6 +297,9 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
     aisim_error err = {0};
     aisim_value **given = aisim_l_push_slot(L);
     *given = aisim_l_to_value(L, engine, NULL);
+    aisim_value **transfer = aisim_l_push_slot(L); /* as the script says it */
+    const aisim_value *scripted = aisim_value_get(*given, "kv_transfer");
+    *transfer = aisim_value_is_null(scripted) ? NULL : aisim_value_copy(scripted);
     apply_overrides(L, s, role, *given);
     if (aisim_schema_check(*given, "engine", "pool: ", "", &err) != AISIM_OK) {
         raise_at_flag(L, s, role, &err);
@@ -297,7 +310,11 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
     int machine_at = lua_gettop(L);
     aisim_pool_config config = {.name = name, .role = read_role(role)};
     if (config.role != AISIM_ROLE_AGGREGATED) {
-        aisim_l_fail(L, "pool: known, not modelled: role '%s' (hand-off)", role);
+        aisim_l_handoff_given(L, s, lua_pushfstring(L, "pool '%s'", name), *transfer);
+    } else if (aisim_given(*tree, "kv_transfer") != NULL) {
+        aisim_fail_path(&err, *tree, "kv_transfer", AISIM_EINVAL,
+                        "kv_transfer: has no effect with role = 'aggregated'");
+        raise_at_flag(L, s, role, &err);
     }
     read_rank(L, s, role, *tree, machine, name, &config.rank);
     config.workers = lua_isnoneornil(L, workers)

@@ -110,6 +110,9 @@ aisim_l_machine_facts aisim_l_machine_facts_of(const aisim_l_machine *machine)
         facts.context_length = machine->model.context_length;
         facts.bytes_per_token = aisim_kv_bytes_per_token(&machine->model, split);
         facts.state_bytes = aisim_state_bytes(&machine->model, split);
+        const aisim_parallelism whole = {1, 1, 1, 1, 1};
+        facts.model_bytes_per_token = aisim_kv_bytes_per_token(&machine->model, &whole);
+        facts.model_state_bytes = aisim_state_bytes(&machine->model, &whole);
     }
     return facts;
 }

@@ -33,6 +33,7 @@ typedef struct aisim_l_machine_facts {
     const char *hardware;
     uint64_t context_length;
     double bytes_per_token, state_bytes;
+    double model_bytes_per_token, model_state_bytes; /**< of all GPUs that share a request */
     double gpus; /**< of one worker */
 } aisim_l_machine_facts;
 aisim_l_machine_facts aisim_l_machine_facts_of(const aisim_l_machine *machine);

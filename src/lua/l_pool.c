@@ -37,6 +37,7 @@ void aisim_l_cluster_free(aisim_l_sim *s)
     }
     if (c != NULL) {
         aisim_l_timing_functions_free(c);
+        aisim_l_handoff_free(c);
         aisim_array_free(&c->pools);
         aisim_free(c);
         s->cluster = NULL;
@@ -395,16 +396,19 @@ static int sim_pool_handle(lua_State *L)
     return 1;
 }
 
-/* core sim:pools_() -> list of {line=, timing=, workers=, gpus=}: what the screen says */
+/* core sim:pools_() -> list of {name=, role=, line=, timing=, workers=, gpus=}: what the screen
+ * says */
 static int sim_pools(lua_State *L)
 {
     const aisim_l_cluster *c = aisim_l_cluster_of(aisim_l_check_sim(L, 1));
     lua_createtable(L, (int)c->pools.len, 0);
     for (uint32_t i = 0; i < c->pools.len; i++) {
         const aisim_l_pool_info *pool = &c->pools.data[i];
-        lua_createtable(L, 0, 7);
+        lua_createtable(L, 0, 8);
         lua_pushstring(L, pool->name);
         lua_setfield(L, -2, "name");
+        lua_pushstring(L, aisim_l_role_text(pool->role));
+        lua_setfield(L, -2, "role");
         lua_pushinteger(L, (lua_Integer)pool->blocks);
         lua_setfield(L, -2, "blocks");
         lua_pushinteger(L, pool->block_size);
@@ -428,8 +432,10 @@ static int sim_pools(lua_State *L)
  * where it came from */
 static int sim_configuration(lua_State *L)
 {
-    const aisim_l_cluster *c = aisim_l_cluster_of(aisim_l_check_sim(L, 1));
+    aisim_l_sim *s = aisim_l_check_sim(L, 1);
+    const aisim_l_cluster *c = aisim_l_cluster_of(s);
     lua_Integer i = luaL_checkinteger(L, 2);
+    aisim_l_handoff_show(L, s);
     luaL_argcheck(L, i >= 1 && i <= (lua_Integer)c->pools.len, 2, "no such pool");
     aisim_text yaml = {0};
     aisim_emit_yaml_origins(c->pools.data[i - 1].configuration, &yaml);

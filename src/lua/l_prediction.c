@@ -6,7 +6,6 @@
 
 #include "config/emit.h"
 #include "config/prediction.h"
-#include "config/resolve.h"
 #include "lua/l_value.h"
 
 static void push_pools(lua_State *L, const aisim_prediction *prediction)
@@ -38,7 +37,7 @@ static int l_prediction(lua_State *L)
     }
     aisim_prediction prediction;
     aisim_error err = {0};
-    if (aisim_prediction_file(path, sets, (uint32_t)n, AISIM_MODELS_NOW, &prediction, &err) !=
+    if (aisim_prediction_file(path, sets, (uint32_t)n, &prediction, &err) !=
         AISIM_OK) {
         char text[sizeof err.file + sizeof err.text + 32];
         lua_pushstring(L, aisim_error_format(&err, text, sizeof text));

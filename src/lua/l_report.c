@@ -91,10 +91,9 @@ aisim_recorder *aisim_l_recorder(lua_State *L, aisim_l_sim *s)
 void aisim_l_record_worker(aisim_l_sim *s, aisim_recorder *recorder, uint32_t index,
                            uint32_t worker, int64_t from_ns, bool provisioned)
 {
-    static const char *const roles[] = {"aggregated", "prefill", "decode"};
     const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[index];
     aisim_recorder_worker_info info = {.pool = pool->name,
-                                       .role = roles[pool->role],
+                                       .role = aisim_l_role_text(pool->role),
                                        .gpus = pool->gpus,
                                        .blocks = pool->blocks,
                                        .batched_tokens = pool->batched_tokens,

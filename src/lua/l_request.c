@@ -111,8 +111,8 @@ static const aisim_request *resolve(lua_State *L, const l_request *r)
 
 const char *aisim_l_request_state_text(uint8_t state)
 {
-    static const char *const texts[] = {"created",   "waiting", "running",
-                                        "preempted", "remote",  "done"};
+    static const char *const texts[] = {"created", "waiting",  "running", "preempted", "remote",
+                                        "pending", "reserved", "held",    "done"};
     return state < sizeof texts / sizeof *texts ? texts[state] : "?";
 }
 
@@ -135,6 +135,7 @@ const char *aisim_l_request_state_text(uint8_t state)
     X(preemptions)                                                                                 \
     X(worker)                                                                                      \
     X(rank)                                                                                        \
+    X(prefill_worker)                                                                              \
     X(state)                                                                                       \
     X(tag)
 
@@ -236,13 +237,16 @@ static void push_field(lua_State *L, aisim_l_sim *s, const aisim_request *q, fie
         lua_pushinteger(L, q->preemptions);
         return;
     case F_worker:
-        if (q->rank == AISIM_NONE) {
+    case F_prefill_worker: {
+        uint32_t rank = f == F_worker ? q->rank : aisim_sim_prefill_rank(s->sim, q);
+        if (rank == AISIM_NONE) {
             lua_pushnil(L);
         } else {
-            aisim_sim_rank(s->sim, q->rank, &view);
+            aisim_sim_rank(s->sim, rank, &view);
             lua_pushinteger(L, (lua_Integer)view.worker + 1);
         }
         return;
+    }
     case F_rank:
         if (q->rank == AISIM_NONE) {
             lua_pushnil(L);

@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "lua/l_cluster.h"
 
 #define SIM "aisim.Sim"
 
@@ -344,6 +345,7 @@ static int sim_run(lua_State *L)
     }
     options.max_wall_s = luaL_optnumber(L, 4, 0) / 1e3;
     aisim_error err = {0};
+    aisim_l_handoff_start(L, s);
     aisim_l_metrics_start(L, s);
     aisim_l_files_start(s);
     s->state = AISIM_L_RUNNING;

@@ -100,6 +100,8 @@ static const aisim_definition definitions[] = {
     {"scheduler.budget_ratio", "", "scheduled tokens / token budget of the passes"},
     {"transfers", "",
      "finished transfers by kind (handoff, offload, restore): jobs, bytes, time_ms"},
+    {"transfers.handoff.hold_ms", "ms",
+     "prompt computed to transfer ended, summed: the prefill worker keeps the blocks so long"},
     /* blocks of both tiers, of the whole run */
     {"kv_blocks.allocated", "blocks", "taken fresh from the device pools"},
     {"kv_blocks.published", "blocks", "identities that became visible on a device"},

@@ -175,6 +175,12 @@ static double worker_number(const aisim_recorder *recorder, uint32_t rank)
     return worker == AISIM_NONE ? (double)NAN : (double)worker + 1;
 }
 
+static bool at_prefill_worker(const aisim_recorder *recorder, const aisim_request *request)
+{
+    uint32_t worker = worker_of(recorder, request->rank);
+    return worker != AISIM_NONE && strcmp(recorder->workers.data[worker].role, "prefill") == 0;
+}
+
 /* Names and places that the request alone does not tell. */
 static void complete_record(aisim_recorder *recorder, const aisim_request *request,
                             aisim_record *record)
@@ -184,8 +190,15 @@ static void complete_record(aisim_recorder *recorder, const aisim_request *reque
     }
     bool moved = (request->flags & AISIM_REQF_MOVED) != 0;
     record->decode_worker = worker_number(recorder, request->rank);
-    record->prefill_worker =
-        moved ? (double)NAN : record->decode_worker; /* nobody moves requests yet */
+    record->prefill_worker = record->decode_worker;
+    aisim_handed handed;
+    if (aisim_recorder_handed(recorder, request->id, &handed)) {
+        record->transfer_bytes = (double)handed.bytes;
+        record->prefill_worker = moved ? (double)handed.worker + 1 : record->decode_worker;
+    }
+    if (!moved && at_prefill_worker(recorder, request)) {
+        record->decode_worker = (double)NAN; /* it never got there */
+    }
     if (recorder->config.annotate != NULL) {
         recorder->config.annotate(recorder->config.annotate_context, request, record);
     }
@@ -215,14 +228,19 @@ static void fill_overlap(const aisim_recorder *recorder, const aisim_request *re
     }
 }
 
-static void add_to_worker(aisim_recorder *recorder, const aisim_request *request)
+static void add_to_worker(aisim_recorder *recorder, const aisim_request *request,
+                          const aisim_record *record)
 {
+    bool moved = (request->flags & AISIM_REQF_MOVED) != 0; /* both ends have served it */
     uint32_t worker = worker_of(recorder, request->rank);
+    uint32_t source = moved ? (uint32_t)record->prefill_worker - 1 : worker;
     if (worker != AISIM_NONE) {
-        aisim_worker_sums *sums = &recorder->workers.data[worker];
-        sums->completed++;
-        sums->input_tokens += request->prompt_tokens;
-        sums->output_tokens += request->generated;
+        recorder->workers.data[worker].completed++;
+        recorder->workers.data[worker].output_tokens += request->generated;
+    }
+    if (source != AISIM_NONE) {
+        recorder->workers.data[source].completed += source != worker;
+        recorder->workers.data[source].input_tokens += request->prompt_tokens;
     }
 }
 
@@ -254,7 +272,7 @@ static void on_over(aisim_recorder *recorder, const aisim_request *request, aisi
         }
         if (counts) {
             add_to_cohort(recorder, request, &record, t_ns);
-            add_to_worker(recorder, request);
+            add_to_worker(recorder, request, &record);
         }
         aisim_gaps_over(&recorder->gaps, request->id, request->last_token_ns, request->generated,
                         counts);
@@ -271,7 +289,7 @@ static void on_over(aisim_recorder *recorder, const aisim_request *request, aisi
 /* ---- passes ---------------------------------------------------------------------------------- */
 
 /* Passes of the preparation, and those outside of the window, are in no figure. */
-static bool pass_counts(const aisim_recorder *recorder, int64_t t_ns)
+bool aisim_recorder_counts(const aisim_recorder *recorder, int64_t t_ns)
 {
     if (has_window(recorder)) {
         return t_ns >= recorder->config.window_from_ns && t_ns < recorder->config.window_to_ns;
@@ -332,7 +350,7 @@ static void on_pass(aisim_recorder *recorder, const aisim_event *event)
     if (pass->gap_count > 0) {
         aisim_gaps_pass(&recorder->gaps, event->rank, event->t_ns, pass->gap_ns);
     }
-    if (!pass_counts(recorder, event->t_ns)) {
+    if (!aisim_recorder_counts(recorder, event->t_ns)) {
         return;
     }
     if (pass->evicted > 0) {
@@ -467,49 +485,6 @@ static void on_worker_state(aisim_recorder *recorder, const aisim_event *event)
     aisim_recorder_provision(recorder, event->u.worker.worker, event->t_ns, on);
 }
 
-static void on_transfer(aisim_recorder *recorder, const aisim_event *event)
-{
-    aisim_transfer_sums *sums = &recorder->transfers[event->u.transfer.kind];
-    if (pass_counts(recorder, event->t_ns)) {
-        sums->jobs++;
-        sums->bytes += event->u.transfer.bytes;
-        int64_t end_ns = event->u.transfer.end_ns > 0 ? event->u.transfer.end_ns : event->t_ns;
-        sums->time_ns += end_ns - event->u.transfer.begin_ns;
-    }
-}
-
-/* Sums over ranks; the facts of a pool come with its first rank. */
-static void on_totals(aisim_recorder *recorder, const aisim_rank_totals *totals)
-{
-    aisim_rank_totals *sum = &recorder->blocks;
-    sum->allocated_blocks += totals->allocated_blocks;
-    sum->published_blocks += totals->published_blocks;
-    sum->evicted_blocks += totals->evicted_blocks;
-    sum->host = sum->host || totals->host;
-    sum->host_blocks += totals->host_blocks;
-    sum->host_resident += totals->host_resident;
-    sum->host_used += totals->host_used;
-    sum->host_peak += totals->host_peak;
-    sum->host_evicted += totals->host_evicted;
-    for (uint32_t i = 0; i < 2; i++) {
-        sum->jobs[i] += totals->jobs[i];
-        sum->completed[i] += totals->completed[i];
-        sum->blocks[i] += totals->blocks[i];
-        sum->bytes[i] += totals->bytes[i];
-        sum->transfer_ns[i] += totals->transfer_ns[i];
-        sum->busy_ns[i] += totals->busy_ns[i];
-        sum->wait_ns[i] += totals->wait_ns[i];
-    }
-    sum->cancelled_loads += totals->cancelled_loads;
-    sum->retries += totals->retries;
-    sum->unfittable += totals->unfittable;
-    sum->lookups += totals->lookups;
-    sum->hits += totals->hits;
-    sum->hit_blocks += totals->hit_blocks;
-    sum->deferred += totals->deferred;
-    sum->fence_ns += totals->fence_ns;
-}
-
 static void on_preempt(aisim_recorder *recorder, const aisim_event *event)
 {
     uint32_t worker = worker_of(recorder, event->rank);
@@ -564,10 +539,10 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
                              event->u.level.cached, event->u.level.total);
         break;
     case AISIM_EV_TRANSFER_END:
-        on_transfer(recorder, event);
+        aisim_recorder_transfer(recorder, event);
         break;
     case AISIM_EV_RANK_TOTALS:
-        on_totals(recorder, event->u.totals);
+        aisim_recorder_totals(recorder, event->u.totals);
         break;
     case AISIM_EV_WORKER_STATE:
         on_worker_state(recorder, event);

@@ -104,6 +104,9 @@ void aisim_recorder_free(aisim_recorder *recorder)
     aisim_gaps_free(&recorder->gaps);
     aisim_levels_free(&recorder->levels);
     aisim_custom_free(recorder->custom);
+    aisim_map_free(&recorder->handed);
+    aisim_array_free(&recorder->handed_over);
+    aisim_array_free(&recorder->handed_free);
     aisim_array_free(&recorder->completions);
     aisim_array_free(&recorder->overlaps);
     aisim_array_free(&recorder->lane_start_ns);

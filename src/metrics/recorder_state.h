@@ -3,6 +3,7 @@
 #define AISIM_METRICS_RECORDER_STATE_H
 
 #include "base/array.h"
+#include "base/map.h"
 #include "metrics/gaps.h"
 #include "metrics/levels.h"
 #include "metrics/recorder.h"
@@ -40,6 +41,12 @@ typedef enum {
 
 /** Key of a distribution. */
 const char *aisim_distribution_key(uint32_t index);
+
+/** Hand-offs of one request. */
+typedef struct aisim_handed {
+    uint64_t bytes;
+    uint32_t worker; /* where its prompt was computed, last */
+} aisim_handed;
 
 typedef struct aisim_class_state {
     char *name; /* NULL = not told */
@@ -81,6 +88,7 @@ typedef struct aisim_overlap {
 typedef struct aisim_transfer_sums {
     uint64_t jobs, bytes;
     int64_t time_ns;
+    int64_t hold_ns; /* hand-offs: the source kept its blocks */
 } aisim_transfer_sums;
 
 typedef struct aisim_phase_mark {
@@ -132,6 +140,9 @@ struct aisim_recorder {
     AISIM_ARRAY(aisim_worker_sums) workers;
     AISIM_ARRAY(aisim_rank_sums) ranks;
     aisim_transfer_sums transfers[AISIM_TRANSFER_KINDS];
+    aisim_map handed;                      /* request id -> its place in handed_over */
+    AISIM_ARRAY(aisim_handed) handed_over; /* live requests that were handed off */
+    AISIM_ARRAY(uint32_t) handed_free;
     aisim_rank_totals blocks; /* summed over ranks, at the end of the run */
     uint64_t evicted_blocks, plays_total, plays_completed;
     AISIM_ARRAY(int64_t) lane_start_ns; /* of the live play of each lane, -1 = none */
@@ -144,6 +155,14 @@ struct aisim_recorder {
 
 /** State of a class, added if new. */
 aisim_class_state *aisim_recorder_class_state(aisim_recorder *recorder, uint16_t class_id);
+/** What ends at t_ns is in the figures: not of the preparation, not outside of the window. */
+bool aisim_recorder_counts(const aisim_recorder *recorder, int64_t t_ns);
+/** transfer.end */
+void aisim_recorder_transfer(aisim_recorder *recorder, const aisim_event *event);
+/** Hand-offs of a request that is over, asked once. @return false = it had none */
+bool aisim_recorder_handed(aisim_recorder *recorder, uint32_t request_id, aisim_handed *out);
+/** RANK_TOTALS: sums over ranks; the facts of a pool come with its first rank. */
+void aisim_recorder_totals(aisim_recorder *recorder, const aisim_rank_totals *totals);
 /** Sums of a rank, added if new. */
 aisim_rank_sums *aisim_recorder_rank_sums(aisim_recorder *recorder, uint32_t rank);
 /** KV level of a rank from t on; folds the log now and then. */

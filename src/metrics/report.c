@@ -307,6 +307,9 @@ static void put_transfers(aisim_results *results, uint32_t totals, const aisim_r
         aisim_results_uint(results, kind, "jobs", sums->jobs);
         aisim_results_uint(results, kind, "bytes", sums->bytes);
         aisim_results_number(results, kind, "time_ms", aisim_ms_from_ns(sums->time_ns));
+        if (i == AISIM_TRANSFER_HANDOFF) {
+            aisim_results_number(results, kind, "hold_ms", aisim_ms_from_ns(sums->hold_ns));
+        }
     }
 }
 

@@ -197,16 +197,20 @@ static void join(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t recu
                                .tokens = reused,
                                .wait_ns = rank->now_ns - r->waiting_since_ns};
     aisim_array_push(&aisim_rank_current(rank)->decisions, decision);
+    rank->arrived -= aisim_rank_arrived(r);
+    bool came = (r->flags & AISIM_REQF_ARRIVED) != 0 && r->state != AISIM_REQ_PREEMPTED;
     take_out(rank, slot);
     uint32_t of_prompt = aisim_min_u32(reused, r->prompt_tokens);
-    if (r->admissions == 0) {
+    if (came) { /* first in this pool: report.md §1 counts stalls and reuse per pool */
+        r->flags |= AISIM_REQF_MOVED | (r->computed == 0 ? AISIM_REQF_RESUMED : 0);
+    } else if (r->admissions == 0) {
         r->first_admit_ns = rank->now_ns;
         r->first_reused = of_prompt; /* E-L4 */
     } else {
         r->stall_ns += rank->now_ns - r->waiting_since_ns;
         r->flags |= AISIM_REQF_RESUMED;
     }
-    if (of_prompt > r->max_reused) {
+    if (of_prompt > r->max_reused && (r->flags & AISIM_REQF_MOVED) == 0) {
         r->max_reused = of_prompt;
     }
     r->admissions++;
@@ -233,23 +237,49 @@ typedef enum { ADMITTED, NEXT_HEAD, STOP, SKIP } outcome;
 
 static outcome reject_head(aisim_rank *rank, uint32_t slot, aisim_end_reason reason)
 {
+    rank->arrived -= aisim_rank_arrived(aisim_rank_request(rank, slot));
     take_out(rank, slot);
     aisim_rank_give_back(rank, slot, AISIM_NONE); /* an activated hand-off owns its prompt */
     aisim_rank_decide_reject(rank, slot, reason);
     return NEXT_HEAD;
 }
 
-/* E-P9: an activated hand-off has everything already. */
+static aisim_recurrent *received_state(const aisim_rank *rank, uint32_t slot)
+{
+    for (uint32_t i = 0; i < rank->received.len; i++) {
+        if (rank->received.data[i].slot == slot) {
+            return &rank->recurrents.slots.data[rank->received.data[i].recurrent];
+        }
+    }
+    return NULL;
+}
+
+/* E-P9: an activated hand-off has everything already, but for the token that came with it. */
 static outcome admit_resident(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    uint32_t known = aisim_known(r), from = r->computed, d = known - from;
+    uint32_t known = aisim_known(r), from = r->computed, d = known - from, own = 0;
     aisim_grant grant = {.watermark = known, .slots = known};
+    aisim_recurrent *state = received_state(rank, slot);
+    if (state != NULL && d > 0) { /* E-S7 */
+        aisim_recurrent_begin(state, &rank->pool, rank->plan_serial);
+        grant.extra = aisim_recurrent_extra(state, &rank->rules, &rank->pool, known);
+        own = rank->config.kv.state_blocks + grant.extra;
+    }
+    if (rank->config.scheduler.never_fits == AISIM_NEVER_FITS_REJECT &&
+        !aisim_rank_fits_alone(rank, r, 0, own)) { /* its first token crossed the end of the pool */
+        return reject_head(rank, slot, AISIM_END_REJECTED_CAPACITY);
+    }
     if (d > rank->budget_left || !aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
         return STOP;
     }
     aisim_grant_take(&rank->pool, &r->lease, &grant);
-    join(rank, slot, r->prompt_tokens, AISIM_NONE, 0);
+    uint32_t recurrent = aisim_rank_take_received(rank, slot);
+    if (recurrent != AISIM_NONE && d > 0) {
+        aisim_recurrent_write(&rank->recurrents, recurrent, &rank->rules, &rank->pool, known,
+                              grant.extra, rank->plan_serial);
+    }
+    join(rank, slot, r->prompt_tokens, recurrent, 0);
     aisim_plan_entry *entry = aisim_rank_book(rank, slot, from, d, known);
     entry->admitted = true;
     entry->reused = r->prompt_tokens;
@@ -418,7 +448,8 @@ static outcome plan_head(aisim_rank *rank, uint32_t slot)
     return admit_with_hit(rank, slot, &hit);
 }
 
-/* The connector queue first (offload.md §7.5); under `priority` the better key of both heads. */
+/* A hand-off that has arrived, then the connector queue (offload.md §7.5); under `priority` the
+ * better key of both heads. */
 static uint32_t next_head(const aisim_rank *rank)
 {
     uint32_t waits = aisim_queue_head(&rank->waiting), ready = aisim_offload_head(rank);
@@ -426,10 +457,27 @@ static uint32_t next_head(const aisim_rank *rank)
         return ready == AISIM_NONE ? waits : ready;
     }
     const aisim_request *a = aisim_rank_request(rank, ready), *b = aisim_rank_request(rank, waits);
+    if (aisim_rank_arrived(b)) {
+        return waits;
+    }
     bool later =
         rank->config.scheduler.policy == AISIM_POLICY_PRIORITY &&
         (b->priority < a->priority || (b->priority == a->priority && b->ordinal < a->ordinal));
     return later ? waits : ready;
+}
+
+/* Nothing runs, so nothing will come free, and what blocks the head is held by hand-offs that wait
+ * behind it with their blocks: the newest of them loses its own. Rare: a prompt that ends at a
+ * block boundary needs one block more than was reserved for it. */
+static bool unblock(aisim_rank *rank, uint32_t head)
+{
+    if (rank->running.len > 0 || rank->in_flight > 0 || !aisim_rank_drop_arrived(rank, head)) {
+        return false;
+    }
+    if (aisim_rank_held_back(rank, aisim_rank_request(rank, head))) {
+        aisim_rank_retry_reservations(rank);
+    }
+    return true;
 }
 
 /* The head waits outside the queue while those behind it are looked at; it keeps its place. */
@@ -459,6 +507,10 @@ void aisim_rank_plan_waiting(aisim_rank *rank)
     while (rank->running.len < config->max_sequences && (rank->budget_left > 0 || at_zero) &&
            head != AISIM_NONE) { /* E-P7 */
         outcome result = plan_head(rank, head);
+        if (result == STOP && !stopped && rank->arrived > 0 && unblock(rank, head)) {
+            head = next_head(rank);
+            continue;
+        }
         if (result == STOP) { /* nobody overtakes but those who hold their blocks already */
             bool connector = aisim_rank_request(rank, head)->state == AISIM_REQ_SKIPPED;
             passed = connector ? head : AISIM_NONE;

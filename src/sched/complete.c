@@ -136,7 +136,7 @@ void aisim_rank_leave(aisim_rank *rank, uint32_t slot, int64_t end_ns)
 static void gap(aisim_rank *rank, const aisim_request *r, int64_t end_ns, aisim_pass_facts *facts)
 {
     int64_t length = end_ns - r->last_token_ns;
-    if (r->last_token_ns == rank->previous_delivery_ns) {
+    if (r->last_token_ns == rank->previous_delivery_ns && (r->flags & AISIM_REQF_ARRIVED) == 0) {
         facts->gap_ns = length;
         facts->gap_count++;
     } else if (wanted(rank, AISIM_EV_GAP)) {
@@ -162,6 +162,7 @@ static void show_tokens(aisim_rank *rank, aisim_request *r, uint32_t n, int64_t 
         }
     } else {
         gap(rank, r, end_ns, facts);
+        r->flags &= (uint8_t)~AISIM_REQF_ARRIVED;
     }
     if (before < 2 && r->generated >= 2) {
         r->second_token_ns = end_ns;
@@ -186,6 +187,9 @@ static void settle(aisim_rank *rank, aisim_request *r, const aisim_plan_entry *p
     const aisim_speculation_config *config = &rank->config.speculation;
     if (p->epoch != r->preemptions || r->state != AISIM_REQ_RUNNING) {
         return; /* N1: preempted since; its tokens count, its progress does not */
+    }
+    if ((r->flags & AISIM_REQF_PREFILL) != 0) {
+        return; /* mtp.md §9: verified nothing, and goes now */
     }
     aisim_running *running = &rank->running.data[r->position];
     if (config->mode == AISIM_SPECULATION_BURST) {

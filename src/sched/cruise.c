@@ -203,7 +203,7 @@ void aisim_cruise_join(aisim_rank *rank)
         aisim_running *running = &rank->running.data[cruise->n];
         const aisim_request *r = aisim_rank_request(rank, running->slot);
         if (r->generated < 2 || r->computed + 1 != aisim_known(r) ||
-            (r->flags & (AISIM_REQF_RESUMED | AISIM_REQF_HOLD)) != 0 ||
+            (r->flags & (AISIM_REQF_RESUMED | AISIM_REQF_HOLD | AISIM_REQF_ARRIVED)) != 0 ||
             r->last_token_ns != rank->last_delivery_ns ||
             (rank->offload.host != NULL &&
              r->stored_blocks < r->prompt_tokens / rank->pool.block_size)) { /* still stores */

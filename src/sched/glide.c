@@ -53,7 +53,7 @@ static bool steady(const aisim_rank *rank, const aisim_request *r, uint32_t widt
 {
     uint32_t b = rank->pool.block_size;
     return r->generated >= 1 && r->computed + 1 == aisim_known(r) && r->outstanding == 0 &&
-           (r->flags & AISIM_REQF_RESUMED) == 0 && r->drafts == width - 1 &&
+           (r->flags & (AISIM_REQF_RESUMED | AISIM_REQF_ARRIVED)) == 0 && r->drafts == width - 1 &&
            r->last_token_ns == rank->last_delivery_ns &&
            (rank->offload.host == NULL || r->stored_blocks >= r->prompt_tokens / b);
 }
@@ -63,8 +63,8 @@ static bool steady(const aisim_rank *rank, const aisim_request *r, uint32_t widt
 static bool plain_prefill(const aisim_rank *rank, const aisim_request *r)
 {
     uint32_t full = r->computed / rank->pool.block_size;
-    return (r->flags & AISIM_REQF_RESUMED) == 0 && r->computed_high <= r->computed &&
-           r->outstanding == 0 && r->drafts == 0 &&
+    return (r->flags & (AISIM_REQF_RESUMED | AISIM_REQF_ARRIVED)) == 0 &&
+           r->computed_high <= r->computed && r->outstanding == 0 && r->drafts == 0 &&
            (!rank->pool.prefix_caching || r->lease.published == full) &&
            (rank->offload.host == NULL || r->stored_blocks == full);
 }

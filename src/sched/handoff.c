@@ -47,15 +47,37 @@ void aisim_rank_forget_remote(aisim_rank *rank, uint32_t slot)
 static bool try_reserve(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    uint32_t whole = r->prompt_tokens / rank->pool.block_size;
-    aisim_grant grant = {.watermark = r->prompt_tokens, .slots = r->prompt_tokens};
+    uint32_t known =
+        aisim_known(r); /* G > 0: it was handed off before, to a worker that was lost */
+    uint32_t whole = known / rank->pool.block_size;
+    aisim_grant grant = {.watermark = known, .slots = known};
+    grant.extra = aisim_rank_stateful(rank) ? rank->config.kv.state_blocks : 0; /* E-S2, E-S11 */
     grant.hit_blocks = aisim_block_pool_lookup(&rank->pool, r->lease.run, whole, &grant.hit_active);
     if (!aisim_grant_fits(&rank->pool, &r->lease, &grant)) {
         return false;
     }
-    aisim_rank_listen(rank); /* perhaps before the first pass */
+    aisim_rank_listen(rank);  /* perhaps before the first pass */
+    bool shadow = r->id == 0; /* it is the transfer that waits for copies, not the rank */
+    int64_t *fence_ns = &rank->pool.extents.evicted_copy_ns, others_ns = *fence_ns;
+    *fence_ns = shadow ? 0 : others_ns;
     aisim_grant_take(&rank->pool, &r->lease, &grant);
+    if (shadow) { /* offload.md §7.5: nothing is received into blocks being copied out */
+        r->waiting_since_ns = *fence_ns;
+        *fence_ns = others_ns;
+    }
+    if (aisim_rank_stateful(rank)) {
+        aisim_running state = {.slot = slot,
+                               .entry = AISIM_NONE,
+                               .recurrent = aisim_recurrent_take(&rank->recurrents),
+                               .cruiser = AISIM_NONE};
+        aisim_recurrent_start(&rank->recurrents.slots.data[state.recurrent], &rank->rules,
+                              &rank->pool, known);
+        aisim_array_push(&rank->received, state);
+    }
     r->state = AISIM_REQ_RESERVED;
+    if (rank->engine->reserved != NULL) {
+        rank->engine->reserved(rank->engine->context, slot);
+    }
     return true;
 }
 
@@ -80,12 +102,23 @@ bool aisim_rank_held_back(const aisim_rank *rank, const aisim_request *r)
            aisim_rank_request(rank, rank->pending.data[0])->ordinal < r->ordinal;
 }
 
+aisim_end_reason aisim_rank_unreservable(const aisim_rank *rank, const aisim_request *r)
+{
+    if (r->prompt_tokens == 0) {
+        return AISIM_END_REJECTED_EMPTY;
+    }
+    if (aisim_known(r) >= aisim_rank_limit(rank)) {
+        return AISIM_END_REJECTED_CONTEXT;
+    }
+    uint32_t state = aisim_rank_stateful(rank) ? rank->config.kv.state_blocks : 0; /* E-S12 */
+    bool fits = aisim_blocks_of(&rank->pool, aisim_known(r)) + state <= rank->pool.blocks;
+    return fits ? AISIM_END_NONE : AISIM_END_REJECTED_CAPACITY;
+}
+
 bool aisim_rank_reserve(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
-    if (aisim_rank_stateful(rank) || r->prompt_tokens == 0 ||
-        r->prompt_tokens >= aisim_rank_limit(rank) ||
-        aisim_blocks_of(&rank->pool, r->prompt_tokens) > rank->pool.blocks) {
+    if (aisim_rank_unreservable(rank, r) != AISIM_END_NONE) {
         return false;
     }
     r->rank = rank->index;
@@ -118,10 +151,65 @@ bool aisim_rank_activate(aisim_rank *rank, uint32_t slot)
     }
     aisim_rank_listen(rank);
     r->state = AISIM_REQ_WAITING;
-    r->computed = r->prompt_tokens;
-    aisim_lease_publish(&rank->pool, &r->lease, r->prompt_tokens / rank->pool.block_size, NULL);
+    r->computed = r->lease.allocated;
+    aisim_lease_publish(&rank->pool, &r->lease, r->computed / rank->pool.block_size, NULL);
     aisim_rank_enqueue(rank, slot);
+    rank->arrived += (r->flags & AISIM_REQF_ARRIVED) != 0;
     rank->blocked = false;
+    return true;
+}
+
+void aisim_rank_adopt(aisim_rank *rank, uint32_t from, uint32_t to)
+{
+    aisim_request *a = aisim_rank_request(rank, from), *b = aisim_rank_request(rank, to);
+    AISIM_CHECK(a->state == AISIM_REQ_RESERVED && b->lease.allocated == 0);
+    b->lease.allocated = a->lease.allocated;
+    b->lease.published = a->lease.published;
+    b->lease.opaque = a->lease.opaque;
+    b->rank = rank->index;
+    b->ordinal = a->ordinal;
+    b->state = AISIM_REQ_RESERVED;
+    b->stored_blocks = 0;
+    for (uint32_t i = 0; i < rank->received.len; i++) {
+        if (rank->received.data[i].slot == from) {
+            rank->received.data[i].slot = to;
+        }
+    }
+    a->lease.allocated = a->lease.published = a->lease.opaque = 0;
+    a->state = AISIM_REQ_DONE;
+}
+
+uint32_t aisim_rank_take_received(aisim_rank *rank, uint32_t slot)
+{
+    for (uint32_t i = 0; i < rank->received.len; i++) {
+        if (rank->received.data[i].slot == slot) {
+            uint32_t recurrent = rank->received.data[i].recurrent;
+            aisim_array_remove(&rank->received, i);
+            return recurrent;
+        }
+    }
+    return AISIM_NONE;
+}
+
+bool aisim_rank_drop_arrived(aisim_rank *rank, uint32_t except)
+{
+    uint32_t newest = AISIM_NONE;
+    for (uint32_t i = 0; rank->arrived > 0 && i < rank->waiting.slots.len; i++) {
+        uint32_t slot = rank->waiting.slots.data[i];
+        const aisim_request *r = aisim_rank_request(rank, slot);
+        if (aisim_rank_arrived(r) && slot != except &&
+            (newest == AISIM_NONE || r->ordinal > aisim_rank_request(rank, newest)->ordinal)) {
+            newest = slot;
+        }
+    }
+    if (newest == AISIM_NONE) {
+        return false;
+    }
+    aisim_request *r = aisim_rank_request(rank, newest);
+    aisim_rank_give_back(rank, newest, AISIM_NONE);
+    r->computed_high = r->computed > r->computed_high ? r->computed : r->computed_high;
+    r->computed = 0;
+    rank->arrived--;
     return true;
 }
 

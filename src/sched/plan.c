@@ -222,6 +222,9 @@ static step make_room(aisim_rank *rank, uint32_t *place, uint32_t d)
         return STEP_SAME_PLACE;
     }
     while (!allocate(rank, r, target, slots)) {
+        if (rank->running.len == 1 && aisim_rank_drop_arrived(rank, AISIM_NONE)) {
+            continue; /* it would give way to hand-offs that wait behind it, and again and again */
+        }
         uint32_t victim = aisim_rank_victim(rank, *place);
         bool self = victim == *place;
         aisim_rank_preempt(rank, victim, true);

@@ -41,6 +41,12 @@ static inline uint32_t aisim_rank_limit(const aisim_rank *rank)
     return m == 0 || m > UINT32_MAX ? UINT32_MAX : (uint32_t)m;
 }
 
+/** Waits with the blocks that a hand-off brought. */
+static inline bool aisim_rank_arrived(const aisim_request *r)
+{
+    return r->state == AISIM_REQ_WAITING && (r->flags & AISIM_REQF_ARRIVED) != 0 && r->computed > 0;
+}
+
 /** The scheduler point is set. */
 static inline bool aisim_rank_point(const aisim_rank *rank, aisim_point point)
 {
@@ -116,6 +122,10 @@ uint32_t aisim_rank_victim(aisim_rank *rank, uint32_t needs);
  *  this pass gave it did not run (E-V3, E-S15); otherwise it ran, only its result is lost (E-M1).
  */
 void aisim_rank_preempt(aisim_rank *rank, uint32_t place, bool undone);
+/** Takes the state that was reserved with the blocks of a hand-off. @return AISIM_NONE = it has
+ * none
+ */
+uint32_t aisim_rank_take_received(aisim_rank *rank, uint32_t slot);
 /** Takes entry `place` out of the running list, keeping the order. */
 void aisim_rank_unrun(aisim_rank *rank, uint32_t place);
 /** E-K5, E-S14: all blocks of a running request go back. */
@@ -135,6 +145,9 @@ uint32_t aisim_rank_draw(aisim_rank *rank, aisim_request *r, uint32_t drafts);
 
 /** A running request is over: its blocks go back, its end is told (complete.c). */
 void aisim_rank_leave(aisim_rank *rank, uint32_t slot, int64_t end_ns);
+/** The newest activated hand-off that waits gives its blocks back and will be computed here.
+ *  @param except  not this one. @return false = there is none. O(queue), see its caller. */
+bool aisim_rank_drop_arrived(aisim_rank *rank, uint32_t except);
 /** Hand-off reservations are retried after capacity came free (§15). */
 void aisim_rank_retry_reservations(aisim_rank *rank);
 /** Takes a request out of the second queue and the pending reservations. */

@@ -37,7 +37,8 @@ void aisim_rank_unrun(aisim_rank *rank, uint32_t place)
     }
 }
 
-/* The entry of a running or held request, NULL for one that is neither. */
+/* The entry of a running or held request, or of one that waits with a state that was handed to it;
+ * NULL for any other. */
 static aisim_running *entry_of(aisim_rank *rank, uint32_t slot)
 {
     const aisim_request *r = aisim_rank_request(rank, slot);
@@ -47,6 +48,11 @@ static aisim_running *entry_of(aisim_rank *rank, uint32_t slot)
     for (uint32_t i = 0; r->state == AISIM_REQ_HELD && i < rank->held.len; i++) {
         if (rank->held.data[i].slot == slot) {
             return &rank->held.data[i];
+        }
+    }
+    for (uint32_t i = 0; r->state != AISIM_REQ_HELD && i < rank->received.len; i++) {
+        if (rank->received.data[i].slot == slot) {
+            return &rank->received.data[i];
         }
     }
     return NULL;
@@ -66,6 +72,8 @@ void aisim_rank_give_back(aisim_rank *rank, uint32_t slot, uint32_t withdrawn_fr
     }
     if (r->state == AISIM_REQ_HELD) {
         aisim_array_remove(&rank->held, (uint32_t)(running - rank->held.data));
+    } else if (r->state != AISIM_REQ_RUNNING && running != NULL) {
+        aisim_array_remove(&rank->received, (uint32_t)(running - rank->received.data));
     }
 }
 

@@ -40,6 +40,7 @@ void aisim_rank_deinit(aisim_rank *rank)
     aisim_array_free(&rank->skipped);
     aisim_array_free(&rank->held);
     aisim_array_free(&rank->pending);
+    aisim_array_free(&rank->received);
     aisim_array_free(&rank->passed);
     aisim_array_free(&rank->chosen);
     for (uint32_t i = 0; i < rank->batches.len; i++) {
@@ -53,6 +54,9 @@ uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r)
 {
     /* E-O2: min(O - G, M - L), the second only with a context limit */
     uint32_t left = r->output_tokens - r->generated;
+    if ((r->flags & AISIM_REQF_PREFILL) != 0) { /* §15.2, mtp.md §9: one token, from the prefill */
+        left = left > 0 && r->generated == 0;
+    }
     uint64_t limit = rank->config.scheduler.context_length;
     if (limit > 0) {
         uint64_t known = aisim_known(r);
@@ -87,6 +91,8 @@ void aisim_rank_enqueue(aisim_rank *rank, uint32_t slot)
         .key = aisim_queue_key_of(&rank->waiting, r, rank->config.scheduler.policy)};
     if (aisim_rank_point(rank, AISIM_POINT_ORDER)) {
         key.order = aisim_rank_ask_order(rank, slot);
+    } else if (rank->offload.host != NULL && aisim_rank_arrived(r)) {
+        key.key = r->ordinal; /* offload.md §7.5: before all others */
     }
     aisim_queue_push(&rank->waiting, &rank->engine->requests, slot, key);
     if (r->state == AISIM_REQ_PREEMPTED) {
@@ -122,6 +128,7 @@ void aisim_rank_cancel(aisim_rank *rank, uint32_t slot)
 {
     aisim_request *r = aisim_rank_request(rank, slot);
     if (r->state == AISIM_REQ_WAITING || r->state == AISIM_REQ_PREEMPTED) {
+        rank->arrived -= aisim_rank_arrived(r);
         aisim_rank_dequeue(rank, slot);
     }
     aisim_rank_forget_remote(rank, slot);
@@ -134,6 +141,24 @@ void aisim_rank_cancel(aisim_rank *rank, uint32_t slot)
     r->state = AISIM_REQ_DONE;
     rank->blocked = false;
     aisim_rank_retry_reservations(rank);
+}
+
+void aisim_rank_withdraw(aisim_rank *rank, uint32_t slot)
+{
+    aisim_request *r = aisim_rank_request(rank, slot);
+    for (uint32_t i = 0; i < rank->batches.len; i++) {
+        aisim_batch *batch = &rank->batches.data[i];
+        for (uint32_t j = 0; batch->in_use && j < batch->plan.len; j++) {
+            aisim_plan_entry *p = &batch->plan.data[j];
+            p->generation -= p->slot == slot && p->generation == r->generation;
+        }
+        for (uint32_t j = 0; batch->in_use && j < batch->decisions.len; j++) {
+            aisim_decision *d = &batch->decisions.data[j];
+            d->generation -= d->slot == slot && d->generation == r->generation;
+        }
+    }
+    aisim_rank_cancel(rank, slot);
+    r->outstanding = 0;
 }
 
 void aisim_rank_abandon(aisim_rank *rank)
@@ -249,7 +274,7 @@ void aisim_rank_verify(const aisim_rank *rank)
     aisim_cruise_sync_all(rank);
     aisim_block_pool_verify(&rank->pool); /* I1, I12, I13 */
     uint64_t owned = verify_running(rank, &published);
-    owned += verify_waiting(rank);
+    owned += verify_waiting(rank) + (uint64_t)rank->received.len * rank->config.kv.state_blocks;
     aisim_offload_verify(rank);
     bool copies = rank->offload.host != NULL && rank->offload.host->outstanding > 0; /* may hold */
     if (!copies && rank->engine->requests.live == rank->running.len + rank->waiting.slots.len) {

@@ -117,9 +117,11 @@ typedef struct aisim_rank {
     aisim_block_pool pool;
     aisim_queue waiting;
     AISIM_ARRAY(aisim_running) running;
-    AISIM_ARRAY(uint32_t) skipped;   /* cannot be scheduled yet, in order (fact 11) */
-    AISIM_ARRAY(aisim_running) held; /* hand-off sources that keep their lease (E-K6) */
-    AISIM_ARRAY(uint32_t) pending;   /* hand-off reservations that wait for blocks (§15) */
+    AISIM_ARRAY(uint32_t) skipped;       /* cannot be scheduled yet, in order (fact 11) */
+    AISIM_ARRAY(aisim_running) held;     /* hand-off sources that keep their lease (E-K6) */
+    AISIM_ARRAY(uint32_t) pending;       /* hand-off reservations that wait for blocks (§15) */
+    AISIM_ARRAY(aisim_running) received; /* states of reservations until they are admitted (E-S2) */
+    uint32_t arrived; /* activated, not admitted, with flag ARRIVED: their blocks can be dropped */
     aisim_recurrents recurrents;
     aisim_recurrent_rules rules;
     aisim_rng draws;       /* stream = worker */
@@ -180,6 +182,10 @@ void aisim_rank_submit(aisim_rank *rank, uint32_t slot);
 /** E-T5: takes the request out of whatever it is in and frees its blocks. The caller ends it. */
 void aisim_rank_cancel(aisim_rank *rank, uint32_t slot);
 
+/** The same for a request that lives on elsewhere: a pass in flight delivers nothing of it, its
+ * work counts. O(plan) */
+void aisim_rank_withdraw(aisim_rank *rank, uint32_t slot);
+
 /** Every pass in flight is broken off: nothing of it is delivered (a worker stops). */
 void aisim_rank_abandon(aisim_rank *rank);
 
@@ -228,8 +234,7 @@ void aisim_rank_submit_blocked(aisim_rank *rank, uint32_t slot);
 void aisim_rank_unblock(aisim_rank *rank, uint32_t slot);
 
 /** Destination: reserves the blocks of the prompt, now or when capacity comes free, in order.
- *  @return false = it can never be here (P = 0, P >= M, larger than the pool, state cache); no
- * state. */
+ *  @return false = it can never be here (P = 0, P >= M, larger than the pool); no state. */
 bool aisim_rank_reserve(aisim_rank *rank, uint32_t slot);
 /** Tokens that a reserved request still needs transferred (whole blocks). */
 uint32_t aisim_rank_missing(const aisim_rank *rank, uint32_t slot);
@@ -239,8 +244,13 @@ uint32_t aisim_rank_missing(const aisim_rank *rank, uint32_t slot);
  *  @param gb_per_second decimal, > 0 */
 double aisim_handoff_ms(uint64_t tokens, double bytes_per_token, double state_bytes,
                         double gb_per_second);
-/** The transfer has arrived: blocks are published, C = A = P, it queues at its ordinal.
- *  @return false = no-op */
+/** Why aisim_rank_reserve refuses the request for ever, AISIM_END_NONE = it does not. */
+aisim_end_reason aisim_rank_unreservable(const aisim_rank *rank, const aisim_request *r);
+/** What `from` has reserved here is from now on of `to`, with its place in the order; `from` has
+ *  nothing any more. */
+void aisim_rank_adopt(aisim_rank *rank, uint32_t from, uint32_t to);
+/** The transfer has arrived: blocks are published, C = A = what was reserved for, it queues at its
+ *  ordinal. @return false = no-op */
 bool aisim_rank_activate(aisim_rank *rank, uint32_t slot);
 /** Source: gives a held lease back. @return false = no-op. The caller ends the request. */
 bool aisim_rank_release_source(aisim_rank *rank, uint32_t slot);

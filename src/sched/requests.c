@@ -46,9 +46,30 @@ uint32_t aisim_requests_take(aisim_requests *table)
     return slot;
 }
 
+uint32_t aisim_requests_shadow(aisim_requests *table, uint32_t of)
+{
+    uint32_t next_id = table->next_id;
+    uint32_t slot = aisim_requests_take(table);
+    const aisim_request *r = aisim_requests_at(table, of);
+    aisim_request *shadow = aisim_requests_at(table, slot);
+    table->next_id = next_id;
+    table->shadows++;
+    shadow->id = 0;
+    shadow->cookie = of;
+    shadow->arrival_ns = r->arrival_ns;
+    shadow->prompt_tokens = r->prompt_tokens;
+    shadow->output_tokens = r->output_tokens;
+    shadow->generated = r->generated;
+    shadow->priority = r->priority;
+    shadow->flags = r->flags & AISIM_REQF_NO_READ;
+    shadow->lease.run = r->lease.run;
+    return slot;
+}
+
 void aisim_requests_give(aisim_requests *table, uint32_t slot)
 {
     aisim_request *r = aisim_requests_at(table, slot);
+    table->shadows -= r->id == 0;
     r->generation++; /* handles go stale at once */
     r->state = AISIM_REQ_DONE;
     r->position = table->free_slot;

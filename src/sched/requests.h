@@ -18,7 +18,8 @@ typedef struct aisim_requests {
     AISIM_ARRAY(aisim_request *) chunks;
     uint32_t slots;     /* ever taken */
     uint32_t free_slot; /* chained through `position` */
-    uint32_t live;
+    uint32_t live; /* shadows included */
+    uint32_t shadows;
     uint32_t next_id;
 } aisim_requests;
 
@@ -27,6 +28,9 @@ void aisim_requests_deinit(aisim_requests *table);
 
 /** A zeroed record with the next id and an own generation; state CREATED, times -1. @return slot */
 uint32_t aisim_requests_take(aisim_requests *table);
+/** A record that stands for another request at a second rank: it has id 0 and nobody sees it.
+ *  Copies what a reservation asks (aisim_rank_reserve); cookie = slot of the request. @return slot */
+uint32_t aisim_requests_shadow(aisim_requests *table, uint32_t of);
 void aisim_requests_give(aisim_requests *table, uint32_t slot);
 
 static inline aisim_request *aisim_requests_at(const aisim_requests *table, uint32_t slot)
@@ -61,6 +65,9 @@ typedef struct aisim_engine {
     void (*ended)(void *context, uint32_t slot);
     /** Called when a hand-off source has finished and keeps its lease (E-K6). */
     void (*held)(void *context, uint32_t slot);
+    /** A hand-off reservation has its blocks; called inside the rank, so note it and act later.
+     *  NULL = nobody waits for it. */
+    void (*reserved)(void *context, uint32_t slot);
     /** Called at the first token of a request; NULL = nobody counts prefill load. */
     void (*first_token)(void *context, uint32_t slot);
     /** Blocks became visible or were evicted, told at the pass end (E-H7), those of the host tier

@@ -73,7 +73,8 @@ static bool ready(const aisim_rank *rank, const aisim_plan_entry *p)
 {
     const aisim_request *r = aisim_rank_request(rank, p->slot);
     return p->samples && r->generation == p->generation && r->state == AISIM_REQ_RUNNING &&
-           aisim_rank_output_left(rank, r) > 0;
+           aisim_rank_output_left(rank, r) > 0 &&
+           (r->flags & AISIM_REQF_PREFILL) == 0; /* mtp.md §9: never verifies */
 }
 
 /* E-M5: what cannot fit even alone ends here instead of evicting itself for ever. */
@@ -121,6 +122,9 @@ void aisim_rank_burst_reserve(aisim_rank *rank)
         reject_oversized(rank);
     }
     while (burst_need(rank) > rank->pool.free + rank->pool.extents.inactive) {
+        if (rank->running.len == 1 && aisim_rank_drop_arrived(rank, AISIM_NONE)) {
+            continue; /* as in step 1 */
+        }
         aisim_rank_preempt(rank, aisim_rank_victim(rank, AISIM_NONE), false);
     }
     aisim_batch *batch = aisim_rank_current(rank);

@@ -49,7 +49,14 @@ uint64_t aisim_sim_potential_blocks(aisim_sim *sim, const aisim_request *request
            aisim_span_covered(&load->blocks, sim->path.data, sim->path.len);
 }
 
-void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
+/* The decode rank of a hand-off has books of its own beside those of the prefill rank. */
+static bool at_decode_end(const aisim_sim *sim, uint32_t slot, uint32_t rank)
+{
+    uint32_t pool = sim->workers.data[sim->rank_workers.data[rank]].pool;
+    return sim->booked.data[slot].received && pool == sim->handoffs.decode_pool;
+}
+
+void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills)
 {
     const aisim_request *r = sim_request(sim, slot);
     sim_load *load = &sim->loads.data[rank];
@@ -58,40 +65,46 @@ void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
     if (!sim->track_load) {
         return;
     }
-    uint64_t hit = overlap >= 0 ? (uint64_t)overlap : aisim_sim_overlap_blocks(sim, r, rank);
-    if (sim->ranks.data[rank]->config.kv.state_mode != AISIM_STATE_NONE) { /* §1: usable ones */
-        uint64_t usable = aisim_sim_usable_blocks(sim, r, rank);
-        hit = usable < hit ? usable : hit;
-    }
-    uint64_t cached = hit * sim->ranks.data[rank]->pool.block_size;
-    sim_booked booked = {.uncached =
-                             cached < r->prompt_tokens ? r->prompt_tokens - (uint32_t)cached : 0,
-                         .counted = true};
     while (sim->booked.len <= slot) {
         aisim_array_push(&sim->booked, (sim_booked){0});
     }
-    sim->booked.data[slot] = booked;
-    load->active_prefill_tokens += booked.uncached;
+    sim_booked *booked = &sim->booked.data[slot];
+    if (prefills) {
+        uint64_t hit = overlap >= 0 ? (uint64_t)overlap : aisim_sim_overlap_blocks(sim, r, rank);
+        if (aisim_sim_stateful(sim, sim->workers.data[sim->rank_workers.data[rank]].pool)) {
+            uint64_t usable = aisim_sim_usable_blocks(sim, r, rank);
+            hit = usable < hit ? usable : hit; /* §1 */
+        }
+        uint64_t cached = hit * sim->ranks.data[rank]->pool.block_size;
+        booked->uncached = cached < r->prompt_tokens ? r->prompt_tokens - (uint32_t)cached : 0;
+        booked->counted = true;
+        load->active_prefill_tokens += booked->uncached;
+    } else {
+        booked->received = true;
+    }
     count_blocks(sim, r, rank, 1);
 }
 
-void sim_uncount_prefill(aisim_sim *sim, uint32_t slot)
+void sim_uncount_prefill(aisim_sim *sim, uint32_t slot, uint32_t rank)
 {
-    const aisim_request *r = sim_request(sim, slot);
-    if (slot < sim->booked.len && r->rank != AISIM_NONE) {
-        sim->loads.data[r->rank].active_prefill_tokens -= sim->booked.data[slot].uncached;
+    if (slot < sim->booked.len && !at_decode_end(sim, slot, rank)) {
+        sim->loads.data[rank].active_prefill_tokens -= sim->booked.data[slot].uncached;
         sim->booked.data[slot].uncached = 0;
     }
 }
 
-void sim_unbook(aisim_sim *sim, uint32_t slot)
+void sim_unbook(aisim_sim *sim, uint32_t slot, uint32_t rank)
 {
-    const aisim_request *r = sim_request(sim, slot);
-    sim->loads.data[r->rank].active_requests--;
-    sim->workers.data[sim->rank_workers.data[r->rank]].requests--;
-    sim_uncount_prefill(sim, slot);
-    if (slot < sim->booked.len && sim->booked.data[slot].counted) {
-        sim->booked.data[slot].counted = false;
-        count_blocks(sim, r, r->rank, -1);
+    sim->loads.data[rank].active_requests--;
+    sim->workers.data[sim->rank_workers.data[rank]].requests--;
+    if (slot >= sim->booked.len) {
+        return;
+    }
+    sim_uncount_prefill(sim, slot, rank);
+    sim_booked *booked = &sim->booked.data[slot];
+    bool *counted = at_decode_end(sim, slot, rank) ? &booked->received : &booked->counted;
+    if (*counted) {
+        *counted = false;
+        count_blocks(sim, sim_request(sim, slot), rank, -1);
     }
 }

@@ -34,7 +34,7 @@ void aisim_sim_pool_shrink(aisim_sim *sim, uint32_t pool, uint32_t n, bool drain
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static void unqueue_at_router(aisim_sim *sim, uint32_t slot)
+void sim_unqueue(aisim_sim *sim, uint32_t slot)
 {
     sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
     for (uint32_t i = 0; i < pool->queued.len; i++) {
@@ -53,7 +53,7 @@ static void cancel(aisim_sim *sim, aisim_handle handle)
     aisim_request *r = sim_request(sim, handle.index);
     uint32_t worker = AISIM_NONE;
     if (r->rank == AISIM_NONE) {
-        unqueue_at_router(sim, handle.index);
+        sim_unqueue(sim, handle.index);
     } else {
         worker = sim->rank_workers.data[r->rank];
         aisim_rank_cancel(sim->ranks.data[r->rank], handle.index);
@@ -130,7 +130,8 @@ void sim_stop_worker(aisim_sim *sim, uint32_t index)
     worker->in_flight = false;
     worker->serial++;
     worker->wave_step = 0;
-    AISIM_ARRAY(uint32_t) moved = {0};
+    sim_slots moved = {0}, lost = {0};
+    sim_handoff_lose(sim, index, &lost);
     for (uint32_t i = 0; i < worker->n_ranks; i++) {
         aisim_rank *rank = worker->ranks[i];
         aisim_rank_abandon(rank);
@@ -156,24 +157,26 @@ void sim_stop_worker(aisim_sim *sim, uint32_t index)
         aisim_block_pool_reset(&rank->pool);
         aisim_rank_tell_kv(rank);
     }
+    for (uint32_t i = 0; i < lost.len; i++) {
+        aisim_array_push(&moved, lost.data[i]);
+    }
+    aisim_array_free(&lost);
     sim_watch_worker(sim, index);
     sim_worker_state(sim, index, AISIM_WORKER_STOPPED);
     for (uint32_t i = 0; i < moved.len; i++) {
         aisim_request *r = sim_request(sim, moved.data[i]);
-        sim_unbook(sim, moved.data[i]);
+        if (r->rank != AISIM_NONE) {
+            sim_leave(sim, moved.data[i], r->rank, true);
+        }
         if (r->computed > r->computed_high) {
             r->computed_high = r->computed;
         }
         r->computed = 0;
-        sim_pool *pool = sim_pool_of(sim, r);
-        if (pool->router.on_lost != NULL) {
-            pool->router.on_lost(pool->router.context, r, r->rank);
-        }
+        r->position = sim_handoff_restart(sim, moved.data[i]);
         r->rank = AISIM_NONE;
-        r->position = (uint32_t)(pool - sim->pools.data);
         r->state = AISIM_REQ_CREATED;
         r->waiting_since_ns = sim->now_ns;
-        sim_join_queue(sim, pool, moved.data[i]);
+        sim_join_queue(sim, &sim->pools.data[r->position], moved.data[i]);
     }
     aisim_array_free(&moved);
     sim->retry_routers = true;
@@ -195,6 +198,7 @@ static void command(aisim_sim *sim, uint32_t index, aisim_worker_command what)
 
 void sim_apply_changes(aisim_sim *sim)
 {
+    sim_handoff_settle(sim);
     for (uint32_t i = 0; i < sim->changes.len; i++) { /* hooks of a change may ask for more */
         sim_change change = sim->changes.data[i];
         if (change.kind == CHANGE_CANCEL) {
@@ -210,7 +214,8 @@ void sim_apply_changes(aisim_sim *sim)
         }
     }
     sim->changes.len = 0;
-    if (sim->retry_routers) {
+    while (sim->retry_routers || sim->handoffs.todo) {
         sim_retry_routers(sim);
+        sim_handoff_settle(sim);
     }
 }

@@ -18,6 +18,7 @@ typedef enum {
     AISIM_ENTRY_ARRIVAL,    /* a = slot, b = generation */
     AISIM_ENTRY_TIMER,      /* a = timer, b = generation */
     AISIM_ENTRY_TRANSFER,   /* a = host tier */
+    AISIM_ENTRY_HANDOFF,    /* a = slot, b = serial of the transfer */
     AISIM_ENTRY_STARTED     /* a = worker */
 } aisim_entry_kind;
 

@@ -253,6 +253,9 @@ static void on_kv(void *context, uint32_t rank, aisim_router_tier tier, bool sto
                                              [AISIM_ROUTER_HOST] = AISIM_ROUTE_HOST,
                                              [AISIM_ROUTER_SHARED] = AISIM_ROUTE_SHARED};
     builtin *b = context;
+    if (!aisim_content_alive(aisim_sim_content(b->sim), run)) {
+        return; /* came and went since the last telling: the router never had it */
+    }
     aisim_route_extent where = {run, first, count};
     aisim_route_clock(b->route, aisim_sim_now(b->sim));
     aisim_route_kv_event(b->route, b->targets.data[rank],

@@ -177,6 +177,18 @@ static aisim_status livelock(const aisim_sim *sim, aisim_error *err)
                 rank->pool.blocks - held);
         }
     }
+    for (uint32_t i = 0; i < sim->ranks.len; i++) { /* not reached as long as hand-offs end */
+        const aisim_rank *rank = sim->ranks.data[i];
+        if (rank->pending.len > 0) {
+            const aisim_request *r = sim_request(sim, rank->pending.data[0]);
+            return aisim_fail(
+                err, AISIM_ELIVELOCK,
+                "no event can change the state at t=%.3f ms; request %u waits for %" PRIu64
+                " blocks of decode rank %u, %" PRIu64 " can ever be free",
+                t_ms, sim_request(sim, r->cookie)->id, aisim_blocks_of(&rank->pool, aisim_known(r)),
+                i + 1, rank->pool.blocks - aisim_block_pool_active(&rank->pool));
+        }
+    }
     for (uint32_t i = 0; i < sim->pools.len; i++) {
         if (sim->pools.data[i].queued.len > 0) {
             return aisim_fail(err, AISIM_ELIVELOCK,
@@ -212,6 +224,9 @@ static bool stale(aisim_sim *sim, const aisim_entry *entry)
     }
     if (entry->kind == AISIM_ENTRY_ARRIVAL) {
         return sim_request(sim, entry->a)->generation != entry->b;
+    }
+    if (entry->kind == AISIM_ENTRY_HANDOFF) {
+        return !sim_handoff_moves(sim, entry->a, entry->b);
     }
     if (entry->kind == AISIM_ENTRY_TRANSFER) {
         return sim->tiers.data[entry->a].due_ns != entry->t_ns;
@@ -259,13 +274,16 @@ static void handle(aisim_sim *sim, const aisim_entry *entry)
     case AISIM_ENTRY_TRANSFER:
         sim_transfer(sim, entry->a);
         break;
+    case AISIM_ENTRY_HANDOFF:
+        sim_handoff_transferred(sim, entry->a);
+        break;
     case AISIM_ENTRY_STARTED:
         sim->workers.data[entry->a].start_queued = false;
         sim_started(sim, entry->a);
         break;
     }
     aisim_part_leave(sim->engine.profile, before);
-    if (sim->changes.len > 0 || sim->retry_routers) {
+    if (sim->changes.len > 0 || sim->retry_routers || sim->handoffs.todo) {
         sim_apply_changes(sim);
     }
 }
@@ -324,11 +342,11 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
         if (sim->error.code != AISIM_OK) {
             return failure(sim, err);
         }
+        if (options->interrupt != NULL && *options->interrupt) { /* an event may take long */
+            return aisim_fail(err, AISIM_EINTERRUPTED, "interrupted at t=%.3f ms",
+                              aisim_ms_from_ns(sim->now_ns));
+        }
         if (sim->events / POLL_EVENTS != before / POLL_EVENTS) {
-            if (options->interrupt != NULL && *options->interrupt) {
-                return aisim_fail(err, AISIM_EINTERRUPTED, "interrupted at t=%.3f ms",
-                                  aisim_ms_from_ns(sim->now_ns));
-            }
             guard_wall(sim, options->max_wall_s, begun_s);
             if (sim->events / PROGRESS_EVENTS != before / PROGRESS_EVENTS &&
                 options->progress != NULL) {
@@ -357,7 +375,7 @@ static void show_unfinished(aisim_sim *sim)
     AISIM_ARRAY(uint64_t) live = {0}; /* id, slot */
     for (uint32_t slot = 0; slot < sim->engine.requests.slots; slot++) {
         const aisim_request *r = sim_request(sim, slot);
-        if (r->state != AISIM_REQ_DONE && r->arrival_ns <= sim->now_ns) {
+        if (r->id != 0 && r->state != AISIM_REQ_DONE && r->arrival_ns <= sim->now_ns) {
             aisim_array_push(&live, (uint64_t)r->id << 32 | slot);
         }
     }
@@ -411,6 +429,12 @@ aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, ais
     sim->check.seed = sim->seed;
     const aisim_check_context *previous = aisim_check_context_set(&sim->check);
     if (!sim->started) {
+        aisim_status fits = sim_handoff_check(sim, err);
+        if (fits != AISIM_OK) {
+            aisim_check_context_set(previous);
+            sim->running = false;
+            return fits;
+        }
         sim->started = true;
         show(sim, AISIM_EV_RUN_START);
         for (uint32_t i = 0; i < sim->clients.len; i++) {

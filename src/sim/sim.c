@@ -35,6 +35,7 @@ void aisim_sim_free(aisim_sim *sim)
         }
     }
     sim_tiers_free(sim);
+    sim_handoffs_free(sim);
     for (uint32_t i = 0; i < sim->ranks.len; i++) {
         aisim_rank_deinit(sim->ranks.data[i]);
         aisim_free(sim->ranks.data[i]);
@@ -179,6 +180,9 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
     }
     status = sim_tier_check(sim, config, err);
     if (status == AISIM_OK) {
+        status = sim_handoff_check_pool(sim, config, err);
+    }
+    if (status == AISIM_OK) {
         status = check_points(config, err);
     }
     if (status != AISIM_OK) {
@@ -197,6 +201,7 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
     }
     uint32_t index = sim->pools.len;
     aisim_array_push(&sim->pools, pool);
+    sim_handoff_pool(sim, index);
     for (uint32_t i = 0; i < config->workers; i++) {
         uint32_t worker = sim_add_worker(sim, index);
         sim->workers.data[worker].state = AISIM_WORKER_READY;
@@ -343,7 +348,8 @@ void aisim_sim_stats_get(const aisim_sim *sim, aisim_sim_stats *out)
 {
     *out = (aisim_sim_stats){.events = sim->events,
                              .requests_created = sim->engine.requests.next_id - 1,
-                             .requests_live = sim->engine.requests.live};
+                             .requests_live =
+                                 sim->engine.requests.live - sim->engine.requests.shadows};
     for (uint32_t i = 0; i < sim->ranks.len; i++) {
         out->passes += sim->ranks.data[i]->pass;
     }

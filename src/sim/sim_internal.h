@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "cluster/span.h"
 #include "cluster/worker.h"
+#include "sim/handoff.h"
 #include "sim/heap.h"
 
 typedef struct sim_pool {
@@ -60,7 +61,8 @@ typedef struct sim_load {
 /* What a request counts for, by slot. */
 typedef struct sim_booked {
     uint32_t uncached; /* prompt tokens in active_prefill_tokens */
-    bool counted;      /* its blocks are in the load of its rank */
+    bool counted;      /* its blocks are in the load of its rank; of a hand-off: the prefill rank */
+    bool received;     /* … of the decode rank */
 } sim_booked;
 
 /* A pool of host blocks; its transfers are watched by one entry of the heap at a time. */
@@ -96,6 +98,7 @@ struct aisim_sim {
     uint64_t removed_foreground; /* removed timers and start-ups that are still on the heap */
     AISIM_ARRAY(char *) classes;
     AISIM_ARRAY(sim_change) changes;
+    sim_handoffs handoffs;
     aisim_grown_fn grown;
     void *grown_context;
     aisim_admission_fn admission;
@@ -131,12 +134,13 @@ static inline sim_pool *sim_pool_of(aisim_sim *sim, const aisim_request *r)
 void sim_prompt_path(const aisim_content *content, const aisim_request *r, uint32_t block_size,
                      sim_path *path);
 /** The request counts for the rank from now on. @param overlap  blocks its policy counted on, -1 =
- *  to be looked up */
-void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap);
-/** It ends or leaves its rank. */
-void sim_unbook(aisim_sim *sim, uint32_t slot);
+ *  to be looked up
+ *  @param prefills  the rank will compute the prompt */
+void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills);
+/** It ends or leaves the rank. */
+void sim_unbook(aisim_sim *sim, uint32_t slot, uint32_t rank);
 /** Its prompt is computed: the tokens are no load any more (spec/routing.md §1). */
-void sim_uncount_prefill(aisim_sim *sim, uint32_t slot);
+void sim_uncount_prefill(aisim_sim *sim, uint32_t slot, uint32_t rank);
 /** Host tier for the rank just added to the list, private or shared (tiers.c).
  *  @param price  of its copies; price.price NULL = bandwidths */
 void sim_tier_attach(aisim_sim *sim, aisim_rank *rank, aisim_transfer_price price);
@@ -165,10 +169,20 @@ void sim_started(aisim_sim *sim, uint32_t worker);
 void sim_stop_worker(aisim_sim *sim, uint32_t worker);
 /** Puts a pass begin of the worker on the heap if it could plan and none is there. */
 void sim_wake(aisim_sim *sim, uint32_t worker);
+/** Ranks of the pool that may be chosen, in its scratch list; valid until the next call. */
+aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool);
+/** A router has placed a request: books, callbacks, the event. @param prefills  as sim_book */
+void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills);
+/** Off the books of a rank, its router is told. @param lost  the worker is gone */
+void sim_leave(aisim_sim *sim, uint32_t slot, uint32_t rank, bool lost);
 /** Routes an arrived or waiting request. @return false = it stays queued at the router. */
 bool sim_route(aisim_sim *sim, uint32_t slot);
+/** Routes it, or puts it into the queue of its pool. */
+void sim_route_or_queue(aisim_sim *sim, uint32_t slot);
 /** Puts a request into the queue of its router, where the router says. */
 void sim_join_queue(aisim_sim *sim, sim_pool *pool, uint32_t slot);
+/** Takes it out of the queue of its router, if it is in one. */
+void sim_unqueue(aisim_sim *sim, uint32_t slot);
 /** Serves the router queues after a load-lowering event. */
 void sim_retry_routers(aisim_sim *sim);
 /** Ends a request that is in no rank: terminal event, client, slot. */

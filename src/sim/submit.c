@@ -77,18 +77,27 @@ aisim_handle aisim_sim_handle(const aisim_sim *sim, const aisim_request *request
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+void sim_leave(aisim_sim *sim, uint32_t slot, uint32_t rank, bool lost)
+{
+    const aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
+    const aisim_router *router = &sim->pools.data[worker->pool].router;
+    sim_unbook(sim, slot, rank);
+    sim->retry_routers = true;
+    if (lost && router->on_lost != NULL) {
+        router->on_lost(router->context, sim_request(sim, slot), rank);
+    } else if (!lost && router->on_done != NULL) {
+        router->on_done(router->context, sim_request(sim, slot), rank);
+    }
+}
+
 void sim_ended(void *context, uint32_t slot)
 {
     aisim_sim *sim = context;
     aisim_request *r = sim_request(sim, slot);
-    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
     if (r->rank != AISIM_NONE) {
-        sim_unbook(sim, slot);
-        sim->retry_routers = true;
+        sim_leave(sim, slot, r->rank, false);
     }
-    if (pool->router.on_done != NULL && r->rank != AISIM_NONE) {
-        pool->router.on_done(pool->router.context, r, r->rank);
-    }
+    sim_handoff_over(sim, slot);
     if (r->client != AISIM_NO_CLIENT && sim->clients.data[r->client].terminal != NULL) {
         aisim_client client = sim->clients.data[r->client];
         client.terminal(client.context, sim, r);
@@ -133,7 +142,7 @@ static void look(const void *host, uint32_t rank, aisim_rank_view *out)
     aisim_sim_rank(host, rank, out);
 }
 
-static void eligible(aisim_sim *sim, sim_pool *pool)
+aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool)
 {
     pool->targets.len = 0;
     for (uint32_t i = 0; i < pool->ranks.len; i++) {
@@ -142,6 +151,7 @@ static void eligible(aisim_sim *sim, sim_pool *pool)
             aisim_array_push(&pool->targets, rank);
         }
     }
+    return (aisim_targets){pool->targets.len, pool->targets.data, sim, look};
 }
 
 /* What was there and what the best target had (spec/routing.md §4, §7): true residency, so that
@@ -157,16 +167,17 @@ static void measure_regret(const aisim_sim *sim, const sim_pool *pool, const ais
     }
 }
 
-static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
+void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills)
 {
     aisim_request *r = sim_request(sim, slot);
     const aisim_worker *worker = &sim->workers.data[sim->rank_workers.data[rank]];
-    r->dispatched_ns = sim->now_ns;
-    aisim_rank_submit(sim->ranks.data[rank], slot);
-    sim_book(sim, slot, rank, overlap);
+    sim_book(sim, slot, rank, overlap, prefills);
     const aisim_router *router = &sim->pools.data[worker->pool].router;
     if (router->on_dispatch != NULL) {
         router->on_dispatch(router->context, r, rank);
+    }
+    if (!prefills && router->on_first_token != NULL) {
+        router->on_first_token(router->context, r, rank); /* nothing to prefill there */
     }
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_ROUTE)) {
         aisim_event event = {
@@ -180,17 +191,23 @@ static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overl
         }
         aisim_emit(&sim->engine.observers, &event);
     }
-    sim_wake(sim, worker->index);
+}
+
+static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
+{
+    sim_request(sim, slot)->dispatched_ns = sim->now_ns;
+    aisim_rank_submit(sim->ranks.data[rank], slot);
+    sim_enter(sim, slot, rank, overlap, true);
+    sim_wake(sim, sim->rank_workers.data[rank]);
 }
 
 bool sim_route(aisim_sim *sim, uint32_t slot)
 {
     sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
-    eligible(sim, pool);
-    if (pool->targets.len == 0) {
+    aisim_targets targets = sim_targets(sim, pool);
+    if (targets.n == 0) {
         return false;
     }
-    aisim_targets targets = {pool->targets.len, pool->targets.data, sim, look};
     int64_t overlap = -1;
     aisim_error err = {0};
     aisim_part before = aisim_part_enter(sim->engine.profile, AISIM_PART_ROUTER);
@@ -205,8 +222,20 @@ bool sim_route(aisim_sim *sim, uint32_t slot)
         return false;
     }
     AISIM_CHECK(choice < targets.n);
-    dispatch(sim, slot, pool->targets.data[choice], overlap);
+    if (sim_handoff_under_way(sim, slot)) {
+        sim_handoff_place(sim, slot, pool->targets.data[choice], overlap);
+    } else {
+        dispatch(sim, slot, pool->targets.data[choice], overlap);
+    }
     return true;
+}
+
+void sim_route_or_queue(aisim_sim *sim, uint32_t slot)
+{
+    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
+    if (pool->queued.len > 0 || !sim_route(sim, slot)) { /* while a queue exists arrivals join it */
+        sim_join_queue(sim, pool, slot);
+    }
 }
 
 void sim_join_queue(aisim_sim *sim, sim_pool *pool, uint32_t slot)
@@ -230,9 +259,8 @@ void sim_join_queue(aisim_sim *sim, sim_pool *pool, uint32_t slot)
 
 static void place(aisim_sim *sim, uint32_t slot)
 {
-    sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
-    if (pool->queued.len > 0 || !sim_route(sim, slot)) { /* while a queue exists arrivals join it */
-        sim_join_queue(sim, pool, slot);
+    if (!sim->handoffs.on || sim_handoff_arrive(sim, slot)) {
+        sim_route_or_queue(sim, slot);
     }
 }
 
@@ -309,7 +337,7 @@ static void on_first_token(void *context, uint32_t slot)
     aisim_sim *sim = context;
     const aisim_request *r = sim_request(sim, slot);
     const aisim_router *router = &sim_pool_of(sim, r)->router;
-    sim_uncount_prefill(sim, slot);
+    sim_uncount_prefill(sim, slot, r->rank);
     if (router->on_first_token != NULL) {
         router->on_first_token(router->context, r, r->rank);
     }

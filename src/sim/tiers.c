@@ -25,9 +25,11 @@ aisim_status sim_tier_check(const aisim_sim *sim, const aisim_pool_config *pool,
 {
     const aisim_rank_config *config = &pool->rank;
     uint32_t tier = shared_tier(sim);
-    if (pool->transfer.price != NULL && config->host.scope == AISIM_HOST_NONE) {
+    if (pool->transfer.price != NULL && config->host.scope == AISIM_HOST_NONE &&
+        pool->role != AISIM_ROLE_PREFILL) {
         return aisim_fail(err, AISIM_EINVAL,
-                          "timing.transfer: has no effect without kv_cache.host_offload");
+                          "timing.transfer: has no effect without kv_cache.host_offload (hand-offs "
+                          "are priced by the prefill pool)");
     }
     if (pool->transfer.price != NULL && config->host.scope == AISIM_HOST_CLUSTER_SHARED) {
         return aisim_fail(err, AISIM_EINVAL,

@@ -59,7 +59,7 @@ static void resolves(const aisim_value *value, const char *object)
         if (object[0] == 'e') {
             aisim_rank_config rank;
             aisim_capacity_request capacity;
-            aisim_config_facts facts = {.bytes_per_token = 3, .modelled = AISIM_MODELS_ALL};
+            aisim_config_facts facts = {.bytes_per_token = 3};
             status = aisim_config_rank(checked, &facts, &rank, &capacity, &err);
             MUST(status == err.code);
         }
@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     resolves(value, "engine");
     aisim_prediction prediction;
     err = (aisim_error){0};
-    aisim_status status = aisim_prediction_tree(value, NULL, 0, AISIM_MODELS_ALL, &prediction,
+    aisim_status status = aisim_prediction_tree(value, NULL, 0, &prediction,
                                                 &err); /* takes value */
     MUST(status == err.code && (status == AISIM_OK) == (prediction.tree != NULL));
     aisim_prediction_free(&prediction);

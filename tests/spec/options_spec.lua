@@ -9,6 +9,7 @@
 --   with     keys (dotted) that belong to one of the values
 --   fails    { [value] = text of the error that it leads to }
 --   traffic  function(sim, pool); default: six prompts with a common beginning
+--   roles    the pools, each with the engine; default: aggregated
 local aisim = require "aisim"
 local core = require "aisim.core"
 
@@ -96,7 +97,8 @@ local function unmeasured()
   return model
 end
 
-local HANDOFF <const> = "known, not modelled yet: kv_transfer"
+local PAIR <const> = { "prefill", "decode" }
+local LINK <const> = { ["kv_transfer.bandwidth_gb_per_second"] = 1 }
 
 -- The entries --------------------------------------------------------------------------------------
 
@@ -128,10 +130,13 @@ local OPTIONS <const> = {
     traffic = requests({ 0, 24, 1, "a" }, { 100, 25, 4, "a" }) },
   nextn = { values = { 1, 2 } },
   nextn_accepted = { values = { 0.1, 0.9 }, engine = { nextn = 1 } },
-  ["kv_transfer.bandwidth_gb_per_second"] = { refused = { 5, HANDOFF } },
-  ["kv_transfer.latency_ms"] = { refused = { 5, HANDOFF } },
-  ["kv_transfer.timing_mode"] = { refused = { "destination_missing", HANDOFF } },
-  ["kv_transfer.bytes_per_token"] = { refused = { 5, HANDOFF } },
+  kv_transfer = { refused = { { latency_ms = 1 }, "kv_transfer: has no effect with role = 'aggregated'" } },
+  ["kv_transfer.bandwidth_gb_per_second"] = { values = { ABSENT, 1, 5 }, roles = PAIR },
+  ["kv_transfer.latency_ms"] = { values = { 0, 1 }, roles = PAIR },
+  ["kv_transfer.timing_mode"] = { words = true, engine = LINK, roles = PAIR },
+  ["kv_transfer.bytes_per_token"] = { values = { "auto", 1e6 }, engine = LINK, roles = PAIR },
+  ["kv_transfer.local_below_tokens"] = { values = { 0, 40 }, engine = LINK, roles = PAIR },
+  ["kv_transfer.local_below_usage_ratio"] = { values = { 0, 0.05 }, engine = LINK, roles = PAIR },
   startup_seconds = { values = { 0, 5 }, traffic = function(sim, pool)
     six(sim)
     sim:at(1, function() pool:add(1) end)
@@ -289,8 +294,10 @@ local function run(entry, path, value, with)
   local file = os.tmpname()
   local ok, message = pcall(function()
     local sim = aisim.new { seed = 1 }
-    local pool = sim:pool { engine = engine };
-    (entry.traffic or six)(sim, pool)
+    local pool
+    for _, role in ipairs(entry.roles or { "aggregated" }) do pool = sim:pool { role = role, engine = engine } end
+    local traffic = entry.traffic or six
+    traffic(sim, pool)
     sim:run():json(file)
   end)
   local text

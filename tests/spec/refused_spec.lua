@@ -195,7 +195,7 @@ local REFUSED <const> = {
     { [[timing = { fpm_parquet_path = "x" }]],
       "known, not modelled: timing.fpm_parquet_path (whole-pass measurements)" },
     { "kv_transfer = { latency_ms = 1 }",
-      "known, not modelled yet: kv_transfer" },
+      "kv_transfer: has no effect with role = 'aggregated'" },
     { "afd = {}",
       "known, not modelled: afd (attention and FFN on one worker)" },
     { "parallelism = { tensor = 3 }",
@@ -227,13 +227,5 @@ describe("refused by a simulation", function()
   it("the second of one name", function()
     local sim = support.cluster()
     assert.error_matches(function() sim:pool { engine = support.engine() } end, "pool 'main' exists already")
-  end)
-
-  it("hand-off roles, by name", function()
-    local sim = aisim.new()
-    for _, role in ipairs { "prefill", "decode" } do
-      assert.error_matches(function() sim:pool { role = role, engine = support.engine() } end,
-        ("pool: known, not modelled: role '%s' %%(hand%%-off%%)"):format(role))
-    end
   end)
 end)

@@ -95,6 +95,12 @@ void engine_refresh(twin *t, uint32_t serial)
             v->state_blocks = state_blocks(t, held->recurrent);
         }
     }
+    for (uint32_t i = 0; i < t->rank.received.len; i++) {
+        const aisim_running *received = &t->rank.received.data[i];
+        if (received->slot == w->slot) {
+            v->state_blocks = state_blocks(t, received->recurrent);
+        }
+    }
     if (r->state == AISIM_REQ_RUNNING) {
         const aisim_running *running = &t->rank.running.data[r->position];
         v->placeholders = running->placeholders;

@@ -57,8 +57,8 @@ bool twin_held_back(const twin *t, const twin_request *r)
 bool twin_reserve(twin *t, const twin_submit_args *args)
 {
     uint32_t limit = t->limit;
-    if (t->stateful || args->prompt_len == 0 || args->prompt_len >= limit ||
-        twin_ceil(args->prompt_len, t->b) > t->n_blocks) {
+    if (args->prompt_len == 0 || args->prompt_len >= limit ||
+        twin_ceil(args->prompt_len, t->b) + (t->stateful ? t->k : 0) > t->n_blocks) {
         return false;
     }
     twin_submit_args blocked = *args;

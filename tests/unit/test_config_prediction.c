@@ -10,14 +10,14 @@
 #include "config/yaml.h"
 
 static aisim_status read_file_text(const char *text, const char *const sets[], uint32_t n,
-                                   uint32_t modelled, aisim_prediction *out, aisim_error *err)
+                                   aisim_prediction *out, aisim_error *err)
 {
     aisim_value *tree = NULL;
     aisim_source *source = aisim_source_new(AISIM_ORIGIN_FILE, "x.yaml");
     aisim_status status = aisim_yaml_text(text, strlen(text), source, &tree, err);
     aisim_source_release(source);
     *out = (aisim_prediction){0};
-    return status == AISIM_OK ? aisim_prediction_tree(tree, sets, n, modelled, out, err) : status;
+    return status == AISIM_OK ? aisim_prediction_tree(tree, sets, n, out, err) : status;
 }
 
 static void check_refused(const char *text, const char *want, int line)
@@ -25,7 +25,7 @@ static void check_refused(const char *text, const char *want, int line)
     aisim_prediction p;
     aisim_error err = {0};
     char got[2048];
-    aisim_status status = read_file_text(text, NULL, 0, AISIM_MODELS_NOW, &p, &err);
+    aisim_status status = read_file_text(text, NULL, 0, &p, &err);
     check_str(aisim_error_format(&err, got, sizeof got), want, text, __FILE__, line);
     check_that(status != AISIM_OK && p.tree == NULL && p.n_pools == 0, text, __FILE__, line);
     aisim_prediction_free(&p);
@@ -37,7 +37,7 @@ static void check_accepted(const char *text, int line)
     aisim_prediction p;
     aisim_error err = {0};
     char got[2048];
-    read_file_text(text, NULL, 0, AISIM_MODELS_NOW, &p, &err);
+    read_file_text(text, NULL, 0, &p, &err);
     check_str(aisim_error_format(&err, got, sizeof got), "", text, __FILE__, line);
     aisim_prediction_free(&p);
 }
@@ -72,7 +72,7 @@ static void the_anchor_workload_can_be_written(void)
 {
     aisim_prediction p;
     aisim_error err = {0};
-    CHECK_EQ(read_file_text(anchor, NULL, 0, AISIM_MODELS_NOW, &p, &err), AISIM_OK);
+    CHECK_EQ(read_file_text(anchor, NULL, 0, &p, &err), AISIM_OK);
     CHECK_STR(err.text, "");
     CHECK_EQ(p.n_pools, 1);
     CHECK_EQ(p.pools[0].role, AISIM_ROLE_AGGREGATED);
@@ -81,8 +81,7 @@ static void the_anchor_workload_can_be_written(void)
     aisim_capacity_request capacity;
     aisim_config_facts facts = {.model = "llama-3.1-8b",
                                 .context_length = 131072,
-                                .bytes_per_token = 131072,
-                                .modelled = AISIM_MODELS_ALL};
+                                .bytes_per_token = 131072};
     CHECK_EQ(aisim_config_rank(p.pools[0].engine, &facts, &rank, &capacity, &err), AISIM_OK);
     CHECK_STR(err.text, "");
     CHECK_EQ(rank.scheduler.max_batched_tokens, 2048);
@@ -93,12 +92,6 @@ static void the_anchor_workload_can_be_written(void)
     CHECK(rank.kv.bytes_per_token == 250000.0);
     CHECK_EQ(rank.speculation.depth, 2);
     CHECK_EQ(capacity.type, AISIM_CAPACITY_FIXED);
-    facts.modelled = 0; /* the key stands in line 11 of the file, in the pool's table as well */
-    char got[2048];
-    CHECK_EQ(aisim_config_rank(p.pools[0].engine, &facts, &rank, &capacity, &err),
-             AISIM_ENOTMODELLED);
-    CHECK_STR(aisim_error_format(&err, got, sizeof got),
-              "x.yaml:11:16: known, not modelled yet: speculation");
     aisim_prediction_free(&p);
 }
 
@@ -110,7 +103,7 @@ static void flags_win_and_are_named(void)
         "engine.workers.aggregated.scheduler.max_batched_tokens=4096"};
     aisim_prediction p, q;
     aisim_error err = {0};
-    CHECK_EQ(read_file_text(anchor, sets, 3, AISIM_MODELS_NOW, &p, &err), AISIM_OK);
+    CHECK_EQ(read_file_text(anchor, sets, 3, &p, &err), AISIM_OK);
     CHECK_EQ(
         aisim_value_as_integer(aisim_value_find(p.pools[0].engine, "scheduler.max_batched_tokens")),
         4096);
@@ -120,12 +113,12 @@ static void flags_win_and_are_named(void)
              AISIM_ORIGIN_SET);
     CHECK_EQ(aisim_value_origin(aisim_value_find(p.tree, "traffic.load.concurrency")),
              AISIM_ORIGIN_FILE);
-    CHECK_EQ(read_file_text(anchor, NULL, 0, AISIM_MODELS_NOW, &q, &err), AISIM_OK);
+    CHECK_EQ(read_file_text(anchor, NULL, 0, &q, &err), AISIM_OK);
     CHECK(p.digest != q.digest && p.digest != 0);
     aisim_prediction_free(&q);
     static const char *const wrong[] = {"traffic.load.concurrency=none"};
     char got[2048];
-    CHECK_EQ(read_file_text(anchor, wrong, 1, AISIM_MODELS_NOW, &q, &err), AISIM_EINVAL);
+    CHECK_EQ(read_file_text(anchor, wrong, 1, &q, &err), AISIM_EINVAL);
     CHECK_STR(aisim_error_format(&err, got, sizeof got),
               "--set traffic.load.concurrency=none: traffic.load.concurrency: integer expected, "
               "got string 'none'");
@@ -136,10 +129,10 @@ static void a_resolved_file_is_a_file(void)
 {
     aisim_prediction p, q;
     aisim_error err = {0};
-    CHECK_EQ(read_file_text(anchor, NULL, 0, AISIM_MODELS_NOW, &p, &err), AISIM_OK);
+    CHECK_EQ(read_file_text(anchor, NULL, 0, &p, &err), AISIM_OK);
     aisim_text yaml = {0};
     aisim_emit_yaml(p.tree, &yaml);
-    CHECK_EQ(read_file_text(aisim_text_get(&yaml), NULL, 0, AISIM_MODELS_NOW, &q, &err), AISIM_OK);
+    CHECK_EQ(read_file_text(aisim_text_get(&yaml), NULL, 0, &q, &err), AISIM_OK);
     CHECK_STR(err.text, "");
     CHECK(aisim_value_equal(p.tree, q.tree));
     CHECK_EQ(p.digest, q.digest);
@@ -152,7 +145,7 @@ static void the_smallest_file(void)
 {
     aisim_prediction p;
     aisim_error err = {0};
-    CHECK_EQ(read_file_text("engine: {model: m}", NULL, 0, AISIM_MODELS_NOW, &p, &err), AISIM_OK);
+    CHECK_EQ(read_file_text("engine: {model: m}", NULL, 0, &p, &err), AISIM_OK);
     CHECK_EQ(aisim_value_as_integer(aisim_value_find(p.tree, "traffic.stop.requests")), 100);
     CHECK_EQ(aisim_value_as_integer(aisim_value_find(p.tree, "traffic.load.concurrency")), 10);
     CHECK_EQ(p.n_pools, 1);
@@ -178,7 +171,7 @@ static void stop_rules(void)
         "{engine: {model: m}, traffic: {load: {type: poisson, requests_per_second: 2.5}, "
         "stop: {requests_per_load_unit: 3, max_virtual_time_seconds: 2m}}, execution: "
         "{resources: {memory_limit_gb: 4}}}",
-        NULL, 0, AISIM_MODELS_NOW, &p, &err);
+        NULL, 0, &p, &err);
     CHECK_STR(err.text, "");
     CHECK(p.max_virtual_time_ms == 120000.0);
     CHECK(p.memory_limit_bytes == 4e9);
@@ -234,7 +227,7 @@ static void traces_and_agentx(void)
     read_file_text("{engine: {}, traffic: {source: {type: trace, paths: a.jsonl, align_inputs: "
                    "false}, load: {type: trace, agentic_lanes: 1, agentic_snapshot: {}, "
                    "agentic_profile: {duration_seconds: 1h}}}}",
-                   NULL, 0, AISIM_MODELS_NOW, &p, &err);
+                   NULL, 0, &p, &err);
     CHECK_STR(err.text, "");
     CHECK_STR(aisim_value_as_text(aisim_value_find(p.tree, "traffic.load.type")),
               "trace_timestamps");
@@ -404,10 +397,9 @@ static void roles_and_modes(void)
                              "    prefill: &w\n"
                              "      scheduler: {max_sequences: 7}\n"
                              "    decode: *w\n";
-    REFUSES(pd, "x.yaml:2:9: known, not modelled yet: engine.mode = 'disaggregated'");
     aisim_prediction p;
     aisim_error err = {0};
-    CHECK_EQ(read_file_text(pd, NULL, 0, AISIM_MODELS_ALL, &p, &err), AISIM_OK);
+    CHECK_EQ(read_file_text(pd, NULL, 0, &p, &err), AISIM_OK);
     CHECK_EQ(p.n_pools, 2);
     CHECK_STR(p.pools[0].name, "prefill");
     CHECK_STR(p.pools[1].name, "decode");
@@ -443,7 +435,7 @@ static void a_missing_file(void)
 {
     aisim_prediction p;
     aisim_error err = {0};
-    CHECK_EQ(aisim_prediction_file("/nonexistent.yaml", NULL, 0, AISIM_MODELS_NOW, &p, &err),
+    CHECK_EQ(aisim_prediction_file("/nonexistent.yaml", NULL, 0, &p, &err),
              AISIM_EIO);
     CHECK(p.tree == NULL);
 }

@@ -24,8 +24,7 @@ static aisim_value *read_text(const char *text)
 
 static const aisim_config_facts llama = {.model = "llama-3.1-8b",
                                          .context_length = 131072,
-                                         .bytes_per_token = 131072,
-                                         .modelled = AISIM_MODELS_ALL};
+                                         .bytes_per_token = 131072};
 
 static aisim_status resolve(aisim_value *engine, const aisim_config_facts *facts,
                             aisim_rank_config *rank, aisim_capacity_request *capacity,
@@ -322,24 +321,10 @@ static void host_tier_refusals(void)
     REFUSES("{kv_cache: {bytes_per_token: 1e12, host_offload: {num_host_blocks: 4000000}}}",
             AISIM_ERANGE,
             "x.yaml:1:68: kv_cache.host_offload.num_host_blocks = 4000000: more than 2^63 bytes");
-    aisim_config_facts none = {.modelled = AISIM_MODELS_ALL};
+    aisim_config_facts none = {0};
     REFUSES_WITH(&none, HOST("}}"), AISIM_EINVAL,
                  "x.yaml:1:27: kv_cache.host_offload: needs kv_cache.bytes_per_token, or a model "
                  "that tells it");
-}
-
-static void features_without_a_room_are_refused(void)
-{
-    aisim_config_facts now = llama;
-    now.modelled = 0;
-    REFUSES_WITH(&now, MTP("expected_accepted_tokens: 1"), AISIM_ENOTMODELLED,
-                 "x.yaml:1:15: known, not modelled yet: speculation");
-    REFUSES_WITH(&now, "{nextn: 1}", AISIM_ENOTMODELLED,
-                 "x.yaml:1:9: known, not modelled yet: nextn");
-    REFUSES_WITH(&now, HOST("}}"), AISIM_ENOTMODELLED,
-                 "x.yaml:1:27: known, not modelled yet: kv_cache.host_offload");
-    REFUSES_WITH(&now, "{kv_cache: {state_cache: {bytes_per_request: 9}}}", AISIM_ENOTMODELLED,
-                 "x.yaml:1:26: known, not modelled yet: kv_cache.state_cache");
 }
 
 static void the_engine_checks_by_itself(void)
@@ -450,8 +435,8 @@ static void check_rates(const aisim_value *vector, const char *name)
     check_near(1.0 + aisim_mean_from_rates(rates, depth), emitted, 1e-12, name, __FILE__, __LINE__);
 }
 
-/* Every case is refused by the rules (all features on), and with what this version models. */
-static void check_validate(const aisim_value *vector, uint32_t modelled)
+/* Every case is refused by the rules. */
+static void check_validate(const aisim_value *vector)
 {
     const aisim_value *cases = aisim_value_get(vector, "requests");
     for (uint32_t i = 0; i < aisim_value_len(cases); i++) {
@@ -459,7 +444,6 @@ static void check_validate(const aisim_value *vector, uint32_t modelled)
         const char *name = aisim_value_as_text(aisim_value_get(entry, "case"));
         aisim_value *engine = aisim_value_copy(aisim_value_get(entry, "config"));
         aisim_config_facts facts = llama;
-        facts.modelled = modelled;
         facts.state_bytes = 1e6;
         aisim_rank_config rank;
         aisim_capacity_request capacity;
@@ -493,8 +477,7 @@ static void the_published_vectors(void)
             check_rates(vector, name);
             rates++;
         } else if (strcmp(component, "validate") == 0) {
-            check_validate(vector, AISIM_MODELS_ALL);
-            check_validate(vector, AISIM_MODELS_NOW);
+            check_validate(vector);
             validate++;
         }
     }
@@ -512,7 +495,6 @@ int main(void)
     speculation_is_stated_completely();
     the_old_form_of_speculation();
     host_tier_refusals();
-    features_without_a_room_are_refused();
     the_engine_checks_by_itself();
     set_lays_a_flag_over_the_tree();
     the_published_vectors();

@@ -138,6 +138,30 @@ an invariant of the pass ends the run, nothing is corrected; aisim check prints 
 Example: examples/custom_victim.lua]]
 end
 
+function TOPICS.handoff()
+  return [[
+Prompts computed by one pool and answered by another:
+
+  sim:pool { role = "prefill", workers = 2, engine = … }
+  sim:pool { role = "decode", workers = 4, engine = … }
+  sim:handoff { bandwidth_gb_per_second = 50, timing_mode = "destination_missing" }
+
+A request sent to either pool is routed in both at its arrival, prefill first. The decode worker
+reserves blocks for the prompt, then the prefill worker computes it with the first token, then the KV
+cache is transferred, then the decode worker goes on and the prefill worker lets go. A request that
+wants at most one token stays with the prefill pool. The state of a hybrid model travels with the KV
+cache. Each pool has its router: sim:router { pool = }.
+
+Keys of sim:handoff, and of kv_transfer in an engine (YAML: engine.kv_transfer, mode: disaggregated):
+
+]] .. require("aisim.tables").help("kv_transfer") .. [[
+
+decide = function(req, overlap_blocks, targets, now) return "local" or "remote" end takes the place
+of the last two: local = the decode worker computes the prompt too.
+
+Example: scenarios/disaggregation.lua]]
+end
+
 function TOPICS.metrics()
   return [[
 Keys of run.metrics, report.json and expectations. A distribution NAME has NAME.n, .mean, .min, .max,
@@ -280,8 +304,8 @@ function M.main(args)
   local topic = args.topic
   if not topic then
     terminal.out(parser.help()
-      .. "\nTopics of aisim help: scenario, engine, traffic, router, points, hooks, metrics, timing, limits, api, man,"
-      .. "\na verb, a class, a file.\nNew here? aisim new scenario NAME writes a file to start from.")
+      .. "\nTopics of aisim help: scenario, engine, traffic, router, handoff, points, hooks, metrics, timing, limits,"
+      .. "\napi, man, a verb, a class, a file.\nNew here? aisim new scenario NAME writes a file to start from.")
     return fault.OK
   end
   if TOPICS[topic] then

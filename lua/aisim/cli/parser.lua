@@ -205,8 +205,8 @@ M.VERBS = {
     name = "help", summary = "Explain a topic, or the question and the parameters of a scenario.",
     example = "aisim help router",
     build = function(command)
-      command:argument("topic", "scenario, engine, traffic, router, points, hooks, metrics, timing, limits, api, man, "
-        .. "a verb, a class, or a scenario file.")
+      command:argument("topic", "scenario, engine, traffic, router, handoff, points, hooks, metrics, timing, limits, "
+        .. "api, man, a verb, a class, or a scenario file.")
         :argname("TOPIC"):args("?")
     end,
   },

@@ -37,7 +37,7 @@ static aisim_status resolve(const char *text, aisim_rank_config *out, aisim_erro
     aisim_source *source = aisim_source_new(AISIM_ORIGIN_FILE, "vector");
     aisim_status status = aisim_yaml_text(text, strlen(text), source, &engine, err);
     aisim_source_release(source);
-    aisim_config_facts facts = {.bytes_per_token = 1, .modelled = AISIM_MODELS_ALL};
+    aisim_config_facts facts = {.bytes_per_token = 1};
     aisim_capacity_request capacity;
     if (status == AISIM_OK) {
         status = aisim_schema_check(engine, "engine", "", "", err);

@@ -32,9 +32,20 @@ describe("a reservation", function()
     assert.is_true(t:reserve(1, 13, 5)) -- the id is free
   end)
 
-  it("§15.1 E-S2 is not for models with a state cache", function()
-    local t = support.rank { state_cache = { mode = "latest", blocks = 1 } }
-    assert.is_false(t:reserve(1, 8, 1))
+  it("§15.1 E-S2 takes the blocks of the state too and gives them back", function()
+    local t = support.rank { num_blocks = 6, state_cache = { mode = "latest", blocks = 2 } }
+    assert.is_false(t:reserve(9, 17, 1)) -- five and two of six
+    assert.is_true(t:reserve(1, 8, 2))
+    assert.equal(8, t:request(1).missing)
+    assert.same({ 4, 0, 2 }, t:blocks())
+    assert.is_true(t:activate(1))
+    assert.same({ 0, 8 }, { t:pass().scheduled[1], t:request(1).computed })
+    t:pass()
+    assert.equal("length", t:request(1).reason)
+    assert.equal(0, t:blocks()[1])
+    t:reserve(2, 8, 2)
+    t:cancel(2)
+    assert.equal(0, t:blocks()[1])
   end)
 
   it("§15.1 waits in order until capacity comes free; a prefix that arrived meanwhile is not transferred", function()

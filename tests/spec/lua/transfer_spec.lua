@@ -87,7 +87,8 @@ describe("timing.transfer", function()
       return support.message("local sim, engine = ...\nsim:pool { engine = engine }", aisim.new {},
         engine(transfer or function() return 1 end, options))
     end
-    assert.equal("scenarios/a.lua:2: timing.transfer: has no effect without kv_cache.host_offload",
+    assert.equal("scenarios/a.lua:2: timing.transfer: has no effect without kv_cache.host_offload (hand-offs are "
+      .. "priced by the prefill pool)",
       message { scope = false })
     assert.equal("scenarios/a.lua:2: timing.transfer: copies of a cluster_shared tier share its links equally, so how "
       .. "long one takes depends on the others and has no price; use scope = 'dp_rank_local'",
