@@ -471,6 +471,7 @@ aisim_host_match aisim_host_pool_match(const aisim_host_pool *pool, uint32_t run
             match.pending = match.pending || e->state == AISIM_HOST_EXTENT_PENDING;
             match.pinned = match.pinned || e->pins > 0;
             here = min_u32(end_of(e), end);
+            match.resident = match.pending ? match.resident : here - first;
         } else {
             break;
         }
@@ -478,18 +479,6 @@ aisim_host_match aisim_host_pool_match(const aisim_host_pool *pool, uint32_t run
     }
     match.blocks = here - first;
     return match;
-}
-
-uint32_t aisim_host_pool_resident(const aisim_host_pool *pool, uint32_t run, uint32_t first,
-                                  uint32_t end)
-{
-    uint32_t here = first, i = at_or_before(pool, run, first);
-    while (i != AISIM_NONE && here < end && at(pool, i)->first <= here &&
-           end_of(at(pool, i)) > here && at(pool, i)->state == AISIM_HOST_EXTENT_RESIDENT) {
-        here = min_u32(end_of(at(pool, i)), end);
-        i = at(pool, i)->next;
-    }
-    return here - first;
 }
 
 void aisim_host_pool_touch(aisim_host_pool *pool, aisim_host_stretch s)

@@ -113,16 +113,13 @@ void aisim_host_pool_drop(aisim_host_pool *pool, const aisim_host_stretch *cohor
 
 typedef struct aisim_host_match {
     uint32_t blocks;      /**< from `first` on without a gap, pending ones too */
+    uint32_t resident;    /**< the same without pending ones */
     bool pending, pinned; /**< some of them are */
 } aisim_host_match;
 
 /** Blocks [first, end) of the run that are here, from `first` on. */
 aisim_host_match aisim_host_pool_match(const aisim_host_pool *pool, uint32_t run, uint32_t first,
                                        uint32_t end);
-
-/** Blocks [first, end) of the run whose copy has ended, from `first` on without a gap. */
-uint32_t aisim_host_pool_resident(const aisim_host_pool *pool, uint32_t run, uint32_t first,
-                                  uint32_t end);
 
 /** The blocks of the stretch become the newest, one after the other from the deep end: its first
  *  block ends newest. Absent, pending and pinned ones are passed over. */

@@ -293,7 +293,7 @@ static uint32_t check_number(lua_State *L, int arg, const char *what)
     return (uint32_t)value;
 }
 
-/* core.hash(key) -> key hash; core.hash(key, worker, rank) -> weight of the target: 64 bits
+/* core.route_hash(key) -> key hash; core.route_hash(key, worker, rank) -> weight of the target: 64 bits
  * (spec/routing.md §2 "Rendezvous hash") */
 static int l_hash(lua_State *L)
 {
@@ -321,7 +321,7 @@ void aisim_l_router_ask_register(lua_State *L)
     static const luaL_Reg functions[] = {{"router_ask", l_ask},
                                          {"kv_cost", l_kv_cost},
                                          {"softmax_pick", l_softmax_pick},
-                                         {"hash", l_hash},
+                                         {"route_hash", l_hash},
                                          {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
 }

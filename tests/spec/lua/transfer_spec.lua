@@ -117,3 +117,21 @@ describe("timing.transfer", function()
     assert.matches("broken\n  in timing model 'lua'", text, 1, true)
   end)
 end)
+
+describe("timing.transfer of a prefill pool", function()
+  it("prices hand-offs, behind the latency of the link", function()
+    local sim, asked, log = aisim.new { seed = 1 }, {}, {}
+    sim:pool { role = "prefill", engine = engine(function(...)
+      asked[#asked + 1] = { ... }
+      return 25
+    end, { scope = false }) }
+    sim:pool { role = "decode", engine = engine(nil, { scope = false }) }
+    sim:handoff { latency_ms = 2, bytes_per_token = 1e6 }
+    sim:on("transfer.start", function(t) log[#log + 1] = t end)
+    sim:on("transfer.end", function(t) log[#log + 1] = t end)
+    sim:submit { prompt_tokens = 10, output_tokens = 3 }
+    sim:run()
+    assert.same({ { "handoff", 10000000, 1, 2 } }, asked)
+    assert.same({ 10.0, 37.0 }, log)
+  end)
+end)
