@@ -19,7 +19,8 @@ for _, name in ipairs(core.router_names()) do NAMES[name] = true end
 
 --- Refuses a name that no built-in has.
 function M.check_name(name)
-  if not NAMES[name] then check.fail("router: unknown policy '%s'%s", tostring(name), near.hint(tostring(name), NAMES)) end
+  local text = tostring(name)
+  if not NAMES[name] then check.fail("router: unknown policy '%s'%s", text, near.hint(text, NAMES)) end
 end
 
 --- The object of { policy = NAME, … }; an object stays what it is.

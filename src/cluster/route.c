@@ -87,10 +87,9 @@ bool aisim_route_wants_overlap(const aisim_route *route)
 
 bool aisim_route_wants_host(const aisim_route *route)
 {
-    return route->config.everything ||
-           (route->o.policy == AISIM_ROUTE_KV &&
-            (route->o.host_credit > 0.0 || route->o.disk_credit > 0.0 ||
-             route->o.shared_credit > 0.0));
+    return route->config.everything || (route->o.policy == AISIM_ROUTE_KV &&
+                                        (route->o.host_credit > 0.0 || route->o.disk_credit > 0.0 ||
+                                         route->o.shared_credit > 0.0));
 }
 
 /* Somebody reads active_prefill_tokens: the chosen target's overlap is needed. */

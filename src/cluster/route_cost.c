@@ -8,8 +8,9 @@ double aisim_route_kv_cost(const aisim_route_options *o, const aisim_route_kv_te
 {
     double bs = t->block_size;
     double r = fmax(1.0, ceil(t->tokens / bs));
-    double decay = 1.0 / (1.0 + o->overlap_decay *
-                                    ((t->active_prefill_tokens - t->least_prefill_tokens) / bs) / r);
+    double decay =
+        1.0 /
+        (1.0 + o->overlap_decay * ((t->active_prefill_tokens - t->least_prefill_tokens) / bs) / r);
     double credit = o->overlap_score_credit * decay * t->have.device +
                     o->host_credit * t->have.host + o->disk_credit * t->have.disk +
                     o->shared_credit * t->have.shared;

@@ -128,8 +128,8 @@ void aisim_host_leave(aisim_host *host, int64_t t_ns);
 const aisim_host_stretches *aisim_host_path(aisim_host_group *group, uint32_t run, uint32_t first,
                                             uint32_t end);
 
-/** Blocks [first, end) of a path whose copies have ended, from `first` on without a gap; looks only.
- *  O(runs touched and those behind + extents) */
+/** Blocks [first, end) of a path whose copies have ended, from `first` on without a gap; looks
+ * only. O(runs touched and those behind + extents) */
 uint32_t aisim_host_resident(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end);
 
 /** §6: reverse touch of blocks [first, end) of a path. O(extents touched) */

@@ -1,5 +1,5 @@
-/* host_path.c - prompts in the tier: the blocks of a content path, which of them are here, and their
- * touch (spec/offload.md §6, §7.2). */
+/* host_path.c - prompts in the tier: the blocks of a content path, which of them are here, and
+ * their touch (spec/offload.md §6, §7.2). */
 #include "host/host.h"
 
 static uint32_t max_u32(uint32_t a, uint32_t b)

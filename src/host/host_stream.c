@@ -50,7 +50,8 @@ bool aisim_host_stream_open(aisim_host_stream *stream, aisim_host *host, uint32_
     aisim_host_pool *pool = &host->group->pool;
     uint32_t path[AISIM_STREAM_DEPTH];
     uint32_t depth = path_of(pool->content, leaf, path);
-    bool looks = host->price.price != NULL && !host->price.pure; /* at ranks, which are stale then */
+    bool looks =
+        host->price.price != NULL && !host->price.pure; /* at ranks, which are stale then */
     if (host->group->shared || pool->listening || looks || depth == 0 || !alone(host, request_id) ||
         aisim_host_pool_deepest(pool, run) > first) {
         return false;

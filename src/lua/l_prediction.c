@@ -21,9 +21,9 @@ static void push_pools(lua_State *L, const aisim_prediction *prediction)
     }
 }
 
-/* core.prediction(path, sets) -> { tree, pools = { { role, engine } }, until_ms, digest, yaml }: the
- * file with the --set arguments laid over it, checked, every default written out; yaml says where
- * each value came from. */
+/* core.prediction(path, sets) -> { tree, pools = { { role, engine } }, until_ms, digest, yaml }:
+ * the file with the --set arguments laid over it, checked, every default written out; yaml says
+ * where each value came from. */
 static int l_prediction(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
@@ -37,8 +37,7 @@ static int l_prediction(lua_State *L)
     }
     aisim_prediction prediction;
     aisim_error err = {0};
-    if (aisim_prediction_file(path, sets, (uint32_t)n, &prediction, &err) !=
-        AISIM_OK) {
+    if (aisim_prediction_file(path, sets, (uint32_t)n, &prediction, &err) != AISIM_OK) {
         char text[sizeof err.file + sizeof err.text + 32];
         lua_pushstring(L, aisim_error_format(&err, text, sizeof text));
         return lua_error(L);

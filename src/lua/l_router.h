@@ -47,10 +47,11 @@ typedef struct aisim_l_router {
     AISIM_ARRAY(int) filters;
     AISIM_ARRAY(aisim_l_scorer) scorers;
     AISIM_ARRAY(aisim_router) inners;
-    AISIM_ARRAY(int) objects; /**< refs, of each inner: the aisim.RouterPolicy that pick may ask,
-                                   LUA_NOREF = it is not asked */
-    uint32_t wrapped;         /**< the first so many were declared in wrap */
-    int ask;                  /**< refs: the function that asks the first of them */
+    AISIM_ARRAY(int)
+    objects;          /**< refs, of each inner: the aisim.RouterPolicy that pick may ask,
+                           LUA_NOREF = it is not asked */
+    uint32_t wrapped; /**< the first so many were declared in wrap */
+    int ask;          /**< refs: the function that asks the first of them */
     uint32_t pool;
     aisim_router router;      /**< as the simulation knows it */
     int out;                  /**< refs: what filter and score fill */
@@ -62,12 +63,12 @@ typedef struct aisim_l_router {
     /* of the decision that is being made */
     const aisim_targets *asked; /**< NULL outside of one */
     const aisim_request *request;
-    AISIM_ARRAY(uint32_t) kept;  /**< indices into asked that the filters have left */
-    AISIM_ARRAY(uint32_t) ranks; /**< the same as ranks */
-    AISIM_ARRAY(double) cost;    /**< of each of them */
-    AISIM_ARRAY(double) part;    /**< scratch: of one policy in C */
+    AISIM_ARRAY(uint32_t) kept;         /**< indices into asked that the filters have left */
+    AISIM_ARRAY(uint32_t) ranks;        /**< the same as ranks */
+    AISIM_ARRAY(double) cost;           /**< of each of them */
+    AISIM_ARRAY(double) part;           /**< scratch: of one policy in C */
     AISIM_ARRAY(aisim_l_advice) advice; /**< of the policies that were asked, in this order */
-    bool decided;                /**< a decision has been made: no policy joins any more */
+    bool decided;                       /**< a decision has been made: no policy joins any more */
     aisim_rng rng;
 } aisim_l_router;
 

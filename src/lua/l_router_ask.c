@@ -107,8 +107,8 @@ static int l_ask(lua_State *L)
     const char *name = luaL_tolstring(L, 1, NULL); /* 4 */
     const aisim_l_targets *t = aisim_l_targets_at(L, 3);
     if (t == NULL || t->router == NULL || t->router->asked == NULL) {
-        return aisim_l_fail(L, "%s: asked outside of a routing decision; call %s",
-                            name, "policy:pick(req, targets, now) inside pick of a router");
+        return aisim_l_fail(L, "%s: asked outside of a routing decision; call %s", name,
+                            "policy:pick(req, targets, now) inside pick of a router");
     }
     aisim_l_router *r = t->router;
     check_request(L, 2, r->request, name);
@@ -213,17 +213,16 @@ static int l_kv_cost(lua_State *L)
     uint32_t rank = t->ranks[row];
     aisim_rank_view view;
     aisim_sim_rank(sim, rank, &view);
-    aisim_route_kv_terms terms = {
-        .block_size = aisim_sim_block_size(sim, view.pool),
-        .tokens = t->request->prompt_tokens,
-        .decode_blocks = (double)aisim_sim_potential_blocks(sim, t->request, rank),
-        .active_prefill_tokens = (double)view.active_prefill_tokens,
-        .active_requests = (double)view.active_requests};
+    aisim_route_kv_terms terms = {.block_size = aisim_sim_block_size(sim, view.pool),
+                                  .tokens = t->request->prompt_tokens,
+                                  .decode_blocks =
+                                      (double)aisim_sim_potential_blocks(sim, t->request, rank),
+                                  .active_prefill_tokens = (double)view.active_prefill_tokens,
+                                  .active_requests = (double)view.active_requests};
     terms.least_prefill_tokens = o.overlap_decay > 0.0 ? least_prefill(t) : 0.0;
     terms.have.device = (uint32_t)aisim_sim_overlap_blocks(sim, t->request, rank);
     terms.have.host = (uint32_t)aisim_sim_host_blocks(sim, t->request, rank, AISIM_ROUTER_HOST);
-    terms.have.shared =
-        (uint32_t)aisim_sim_host_blocks(sim, t->request, rank, AISIM_ROUTER_SHARED);
+    terms.have.shared = (uint32_t)aisim_sim_host_blocks(sim, t->request, rank, AISIM_ROUTER_SHARED);
     t->overlap_used = true;
     lua_pushnumber(L, aisim_route_kv_cost(&o, &terms));
     return 1;
@@ -293,8 +292,8 @@ static uint32_t check_number(lua_State *L, int arg, const char *what)
     return (uint32_t)value;
 }
 
-/* core.route_hash(key) -> key hash; core.route_hash(key, worker, rank) -> weight of the target: 64 bits
- * (spec/routing.md §2 "Rendezvous hash") */
+/* core.route_hash(key) -> key hash; core.route_hash(key, worker, rank) -> weight of the target: 64
+ * bits (spec/routing.md §2 "Rendezvous hash") */
 static int l_hash(lua_State *L)
 {
     lua_settop(L, 3);
@@ -309,8 +308,7 @@ static int l_hash(lua_State *L)
     }
     uint64_t key = aisim_route_text_key(text);
     if (!lua_isnil(L, 2) || !lua_isnil(L, 3)) {
-        key = aisim_route_rendezvous(key, check_number(L, 2, "worker"),
-                                     check_number(L, 3, "rank"));
+        key = aisim_route_rendezvous(key, check_number(L, 2, "worker"), check_number(L, 3, "rank"));
     }
     lua_pushinteger(L, (lua_Integer)key);
     return 1;

@@ -170,8 +170,8 @@ static bool sieve(aisim_l_router *r, int fn, aisim_error *err)
     uint32_t left = 0;
     for (uint32_t i = 0; i < r->kept.len; i++) {
         if (lua_rawgeti(L, top + 1, (lua_Integer)i + 1) != LUA_TBOOLEAN) {
-            const char *what =
-                lua_pushfstring(L, "filtered candidate %d by %s", (int)i + 1, aisim_l_push_shown(L, -1));
+            const char *what = lua_pushfstring(L, "filtered candidate %d by %s", (int)i + 1,
+                                               aisim_l_push_shown(L, -1));
             aisim_l_router_refuse(r, r->request, what, "out[i] is true or false", err);
             lua_settop(L, top);
             return false;

@@ -45,7 +45,7 @@ typedef struct aisim_l_targets {
     uint32_t n, cap;
     uint32_t *ranks;        /**< of the candidates, in order */
     aisim_rank_view *views; /**< of the candidates, filled at first need */
-    double *values; /**< scratch: one column */
+    double *values;         /**< scratch: one column */
     uint64_t views_decision;
     bool overlap_used;                      /**< in this decision */
     int64_t telemetry_period_ns;            /**< 0 = always current */
@@ -55,7 +55,7 @@ typedef struct aisim_l_targets {
     uint32_t (*bound)(void *context, const aisim_request *request); /**< NULL = no affinity */
     void *bound_context;
     struct aisim_l_router *router; /**< that decides with them, NULL = the admission */
-    uint32_t bound_rank; /**< of the decision, once the column was asked for */
+    uint32_t bound_rank;           /**< of the decision, once the column was asked for */
 } aisim_l_targets;
 
 /** Makes the object and anchors it. `columns` is the stack index of a list of names or nil (all, as

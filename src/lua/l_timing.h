@@ -13,8 +13,8 @@
 aisim_timing **aisim_l_push_timing(lua_State *L, aisim_timing *timing);
 
 /** A timing model that calls the functions of the table at `spec` (name, pure, pass or prefill and
- *  decode, transfer; checked by lua/aisim/timing.lua). @param machine  stack index of the pool's machine,
- *  which built-in models called from the function take over.
+ *  decode, transfer; checked by lua/aisim/timing.lua). @param machine  stack index of the pool's
+ * machine, which built-in models called from the function take over.
  *  @param transfer  receives the price of transfers if the table has one. Raises. */
 aisim_timing *aisim_l_timing_from_functions(lua_State *L, aisim_l_sim *s, int spec, int machine,
                                             aisim_transfer_price *transfer);

@@ -35,8 +35,8 @@ static void find_tokens(aisim_rank *rank, const aisim_request *r, aisim_head_hit
     hit->tokens = hit->blocks * pool->block_size;
 }
 
-/* E-S8, E-S9: the longest length at which tokens and a checkpoint agree that is complete: not one of
- * `pass`. */
+/* E-S8, E-S9: the longest length at which tokens and a checkpoint agree that is complete: not one
+ * of `pass`. */
 static void find_state(aisim_rank *rank, const aisim_request *r, uint32_t pass, aisim_head_hit *hit)
 {
     aisim_block_pool *pool = &rank->pool;
@@ -58,8 +58,7 @@ static void find_state(aisim_rank *rank, const aisim_request *r, uint32_t pass, 
         dense -= b; /* once, before a checkpoint is searched */
     }
     bool wait = kv->same_pass_hit == AISIM_SAME_PASS_WAIT; /* R12 */
-    aisim_state_hit found =
-        aisim_state_find(pool, r->lease.run, dense, whole, pass, wait);
+    aisim_state_hit found = aisim_state_find(pool, r->lease.run, dense, whole, pass, wait);
     hit->tokens = found.tokens;
     hit->source = found.state;
     hit->same_pass = found.same_pass;
@@ -109,7 +108,8 @@ uint32_t aisim_rank_usable_blocks(aisim_rank *rank, const aisim_request *r)
                                        r->prompt_tokens / rank->pool.block_size, &active);
     }
     aisim_head_hit hit = {.source = AISIM_NO_STATE, .partial = AISIM_NONE};
-    uint32_t running = rank->plan_serial + (rank->in_flight == 0); /* its checkpoints are not there */
+    uint32_t running =
+        rank->plan_serial + (rank->in_flight == 0); /* its checkpoints are not there */
     find_state(rank, r, running, &hit);
     return hit.tokens / rank->pool.block_size;
 }

@@ -47,7 +47,8 @@ describe("sim:cluster", function()
     sim:pool { engine = engine }
     sim:router { policy = "least_requests" }
     sim:slo { ttft_ms = 15 }
-    sim:workload(aisim.open { arrivals = aisim.arrivals.poisson { rate = 40 }, requests = 50, prompt = 40, output = 20 })
+    local arrivals = aisim.arrivals.poisson { rate = 40 }
+    sim:workload(aisim.open { arrivals = arrivals, requests = 50, prompt = 40, output = 20 })
     local by_hand = sim:run()
     assert.equal(50, run.metrics.completed_requests)
     assert.is_true(run.metrics.good_fraction < 1)

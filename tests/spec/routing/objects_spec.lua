@@ -27,7 +27,8 @@ describe("aisim.router.NAME", function()
   it("asked in every decision routes like the built-in alone, for every policy", function()
     local policies = {
       round_robin = {}, random = {}, least_requests = { ties = "random" }, least_tokens = {},
-      least_kv = { telemetry_period_ms = 30 }, shortest_queue = {}, p2c = {}, weighted_random = { weights = { 1, 2, 3 } },
+      least_kv = { telemetry_period_ms = 30 }, shortest_queue = {}, p2c = {},
+      weighted_random = { weights = { 1, 2, 3 } },
       hash = { key = "prefix" }, hash_bounded = {}, prefix = { cache_view = "approximate", ttl_ms = 100 },
       kv = { temperature = 0.5 }, kv_v1 = {}, session = {}, sibling_group = { inner = "kv" },
     }
@@ -39,7 +40,9 @@ describe("aisim.router.NAME", function()
       local alone, expected, expected_overlaps = cluster(3, built_in)
       traffic(alone)
       local policy = aisim.router[name](options)
-      local around, workers_of, overlaps = cluster(3, function(req, targets, now) return policy:pick(req, targets, now) end)
+      local around, workers_of, overlaps = cluster(3, function(req, targets, now)
+        return policy:pick(req, targets, now)
+      end)
       traffic(around)
       assert.same(expected, workers_of, name)
       assert.same(expected_overlaps, overlaps, name)
@@ -65,7 +68,7 @@ describe("aisim.router.NAME", function()
       return req.session == 2 and by_kv or by_turn
     end)
     for i = 1, 4 do
-      sim:submit { at_ms = 50 * i, prompt_tokens = 40, output_tokens = 1, session = 1 + i % 2, content = { { "a", 40 } } }
+      sim:submit { at_ms = 50 * i, output_tokens = 1, session = 1 + i % 2, content = { { "a", 40 } } }
     end
     sim:run()
     assert.equal(workers_of[1], workers_of[3])
@@ -135,10 +138,11 @@ describe("aisim.router.NAME", function()
     sim:submit { at_ms = 50, prompt_tokens = 8, output_tokens = 1 }
     local ok, message = pcall(sim.run, sim)
     assert.is_false(ok)
-    assert.matches("router 'mine': aisim.router.kv is asked for the first time in a later decision: it has not seen the "
-      .. "ones before; name it in the router: wrap = { it }", message, 1, true)
+    assert.matches("router 'mine': aisim.router.kv is asked for the first time in a later decision: it has not "
+      .. "seen the ones before; name it in the router: wrap = { it }", message, 1, true)
     assert.error_matches(function() kv:pick(nil, kept.targets, 0) end,
-      "aisim.router.kv: asked outside of a routing decision; call policy:pick(req, targets, now) inside pick of a router",
+      "aisim.router.kv: asked outside of a routing decision; call policy:pick(req, targets, now) inside pick of a "
+      .. "router",
       1, true)
     assert.error_matches(function() kv:pick(nil, {}, 0) end, "asked outside of a routing decision", 1, true)
   end)
@@ -150,7 +154,8 @@ describe("aisim.router.NAME", function()
       support.message("local kv = (...).router.kw {}", aisim))
     assert.equal("scenarios/a.lua:1: aisim.router.kv: policy: is the name itself",
       support.message("local kv = (...).router.kv { policy = 'kv' }", aisim))
-    assert.equal("scenarios/a.lua:1: router.wrap[2]: options of a built-in, or aisim.router.NAME{…}, expected, got number",
+    assert.equal("scenarios/a.lua:1: router.wrap[2]: options of a built-in, or aisim.router.NAME{…}, expected, got "
+      .. "number",
       support.message("local sim = ...; sim:router { pick = print, wrap = { { policy = 'kv' }, 2 } }", (cluster(2))))
   end)
 end)
@@ -183,7 +188,8 @@ describe("aisim.kv_cost", function()
   it("is the cost of the built-in, to the bit", function()
     assert.equal(0, difference({}))
     assert.equal(0, difference({}, {}))
-    local weights = { overlap_score_credit = 0.5, prefill_load_scale = 4, active_request_weight = 0.25, overlap_decay = 2 }
+    local weights = { overlap_score_credit = 0.5, prefill_load_scale = 4, active_request_weight = 0.25,
+      overlap_decay = 2 }
     assert.equal(0, difference(weights, weights))
     assert.equal(0, difference({ track_prefill = false }, { track_prefill = false }))
   end)
@@ -266,8 +272,8 @@ describe("aisim.softmax_pick", function()
   end)
 
   it("is refused outside of a decision", function()
-    assert.equal("scenarios/a.lua:1: aisim.softmax_pick: used outside of a routing decision (it draws from the router's "
-      .. "stream)", support.message("(...).softmax_pick({ 1, 2 }, 1)", aisim))
+    assert.equal("scenarios/a.lua:1: aisim.softmax_pick: used outside of a routing decision (it draws from the "
+      .. "router's stream)", support.message("(...).softmax_pick({ 1, 2 }, 1)", aisim))
   end)
 end)
 
