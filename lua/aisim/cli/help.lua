@@ -24,8 +24,8 @@ In Lua `timing` may also be a table with a function (five aggregates of the pass
   timing = { name = "mine", pure = true,
     pass = function(n_prefill, new_tokens, past_tokens, n_decode, context_tokens) return pass_ms end }
 pure = true promises that the result depends on the arguments only: results are kept and used again.
-transfer = function(kind, bytes, src, dst) in it: ms of a copy to or from host memory (offload, restore)
-and of a hand-off (in the prefill pool), instead of the bandwidth.
+transfer = function(kind, bytes, src, dst) in it: ms of a copy to or from host memory (offload,
+restore) and, in a prefill pool, of a hand-off, instead of the bandwidth.
 Example: examples/custom_timing.lua
 
 aisim timing FILE tabulates, --explain shows the operations of one pass, --against CSV the error.]]
