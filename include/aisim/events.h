@@ -67,7 +67,17 @@ typedef enum {
     AISIM_TRANSFER_HANDOFF,
     AISIM_TRANSFER_OFFLOAD,
     AISIM_TRANSFER_RESTORE
-} aisim_transfer; /**< `kind` of transfer.start and transfer.end */
+} aisim_transfer;
+
+/** Prices transfers instead of bandwidths (spec/lua-api.md §9): nanoseconds >= 0 for so many bytes
+ *  between two workers (the same one: the worker and its host memory). Transfers of one lane stand
+ *  behind each other; the latency to the first byte stays. */
+typedef struct aisim_transfer_price {
+    int64_t (*price)(void *context, aisim_transfer kind, uint64_t bytes, uint32_t src,
+                     uint32_t dst); /**< NULL = bandwidths */
+    void *context;                  /**< of the caller; outlives the simulation */
+    bool pure; /**< depends on its arguments alone: it may be asked while ranks fast-forward */
+} aisim_transfer_price; /**< `kind` of transfer.start and transfer.end */
 
 /** Facts of one pass of one rank. */
 typedef struct aisim_pass_facts {

@@ -62,7 +62,8 @@ typedef struct aisim_route_options {
     aisim_route_key key;       /**< SESSION; hash, hash_bounded */
     uint32_t prefix_blocks;    /**< 1, >= 1; key PREFIX */
     double load_factor;        /**< 1.25, >= 1; hash_bounded */
-    uint32_t n_weights;        /**< 0 = all workers weigh 1, else = workers; weighted_random */
+    uint32_t n_weights;        /**< 0 = all workers weigh 1, else >= workers, further ones for those
+                                    added later (1 behind the last); weighted_random */
     double weights[AISIM_ROUTE_MAX_WEIGHTS]; /**< >= 0, one of them > 0 */
     double threshold;                        /**< 0.5, 0..1; prefix */
     double balance_abs;                      /**< 32, >= 0 requests; prefix */

@@ -67,6 +67,8 @@ typedef struct aisim_pool_config {
     aisim_rank_config rank;
     aisim_timing *timing;        /**< owned by the pool on success; shared by its ranks */
     const aisim_points *points;  /**< scheduler points, copied; NULL = none */
+    aisim_transfer_price transfer; /**< of copies to and from its private host tiers and, role
+                                        prefill, of its hand-offs; refused when there is neither */
 } aisim_pool_config;
 
 /** Adds a pool; its workers and ranks get the next numbers. At most one pool of role prefill and
@@ -91,6 +93,8 @@ const char *aisim_worker_state_text(aisim_worker_state state);
 
 /** Tokens per KV block of a pool. */
 uint32_t aisim_sim_block_size(const aisim_sim *sim, uint32_t pool);
+/** Its model keeps a recurrent state: only checkpoints can be restored (engine.md §11). */
+bool aisim_sim_stateful(const aisim_sim *sim, uint32_t pool);
 
 /** Load and state of one rank, all O(1). */
 typedef struct aisim_rank_view {
@@ -157,6 +161,10 @@ typedef struct aisim_targets {
     void (*look)(const void *host, uint32_t rank, aisim_rank_view *out);
 } aisim_targets;
 
+/** Where blocks are that a router hears of: device, host memory of the rank, host memory that ranks
+ *  share. */
+typedef enum { AISIM_ROUTER_DEVICE, AISIM_ROUTER_HOST, AISIM_ROUTER_SHARED } aisim_router_tier;
+
 /** A routing policy: pick returns an index into targets, or AISIM_NONE = queue at the router.
  *  Anything else is an error of the policy. overlap, if not NULL, receives the overlap in blocks
  * that the policy counted on, or -1. On failure fill err and return AISIM_NONE. */
@@ -174,9 +182,12 @@ typedef struct aisim_router {
     /** The worker was lost: the request goes back to the router. */
     void (*on_lost)(void *context, const aisim_request *request, uint32_t rank);
     void (*on_worker)(void *context, uint32_t worker); /**< its state has changed */
-    /** Blocks of a run appeared in or left the cache of a rank; told when the pass ends. */
-    void (*on_kv)(void *context, uint32_t rank, bool stored, uint32_t run, uint32_t first,
-                  uint32_t count);
+    /** Blocks of a run appeared in or left a tier of a rank; told when the pass ends, for host
+     *  memory also when a copy ends. Of a shared tier each pool hears once, with one of its ranks.
+     */
+    void (*on_kv)(void *context, uint32_t rank, aisim_router_tier tier, bool stored, uint32_t run,
+                  uint32_t first, uint32_t count);
+    bool host_kv; /**< on_kv hears of host memory too; stores to it are then looked at one by one */
     /** Place in the queue of the router: smaller first, ties first come. `joins`: compute and
      *  remember it, else tell it again. NULL = first come, first served. */
     double (*queue_key)(void *context, const aisim_request *request, bool joins);
@@ -209,11 +220,27 @@ uint64_t aisim_sim_router_queue(const aisim_sim *sim);
 
 /** Sets the policy of a pool; default is round_robin over targets. */
 void aisim_sim_router(aisim_sim *sim, uint32_t pool, const aisim_router *router);
+/** The same policy wants to hear of more: its callbacks are replaced. Before the pool has a request.
+ */
+void aisim_sim_router_listen(aisim_sim *sim, uint32_t pool, const aisim_router *router);
 
 /** Leading full prompt blocks of the request that are resident on a rank (oracle view). O(extents).
  */
 uint64_t aisim_sim_overlap_blocks(const aisim_sim *sim, const aisim_request *request,
                                   uint32_t rank);
+
+/** Those an admission could use now: up to the last complete checkpoint for state-cache models, else
+ *  the same. O(extents). */
+uint64_t aisim_sim_usable_blocks(const aisim_sim *sim, const aisim_request *request, uint32_t rank);
+
+/** Leading full prompt blocks in host memory behind the resident ones (oracle view); 0 when the
+ *  memory of the rank is not of that kind. @param tier  HOST or SHARED. O(extents). */
+uint64_t aisim_sim_host_blocks(const aisim_sim *sim, const aisim_request *request, uint32_t rank,
+                               aisim_router_tier tier);
+
+/** Blocks active on a rank once the request is there too; what both have counts once
+ *  (spec/routing.md §4). Needs aisim_sim_track_load. O(extents). */
+uint64_t aisim_sim_potential_blocks(aisim_sim *sim, const aisim_request *request, uint32_t rank);
 
 /** Asks for the router book-keeping of active_prefill_tokens (one lookup per dispatch). */
 void aisim_sim_track_load(aisim_sim *sim);

@@ -206,9 +206,13 @@ function Sim:close() end
 --- The link from the prefill to the decode pool (`aisim help handoff`); decide in place of the two bounds before it.
 ---@param options { bandwidth_gb_per_second?: number, latency_ms?: aisim.Ms, timing_mode?: "full_prompt"|"destination_missing", bytes_per_token?: number|"auto", local_below_tokens?: integer, local_below_usage_ratio?: number, decide?: fun(req: aisim.Request, overlap_blocks: integer, targets: aisim.Targets, now: number): "local"|"remote" }
 function Sim:handoff(options) end
---- Known, not modelled.
+--- Everything from a configuration file, in a simulation without pools: pools, router, SLA and, if the file has the
+--- key traffic, the traffic and its stop rules (sim:run may name others). The seed is that of the simulation; --set
+--- engine.… applies.
+---@param path string
+---@return aisim.Pool[]   in the order of the file, also by name: pools.main
 function Sim:cluster(path) end
---- Known, not modelled.
+---@param options aisim.AutoscaleOptions
 function Sim:autoscale(options) end
 
 ---@class aisim.Pool
@@ -411,6 +415,7 @@ function TimingModel:describe() end
 ---@field pass? fun(n_prefill: integer, new_tokens: integer, past_tokens: integer, n_decode: integer, context_tokens: integer, batch: aisim.TimingBatch): number
 ---@field prefill? fun(n_prefill: integer, new_tokens: integer, past_tokens: integer): number   with decode, instead of pass: the two are summed
 ---@field decode? fun(n_decode: integer, context_tokens: integer): number
+---@field transfer? fun(kind: "offload"|"restore"|"handoff", bytes: integer, src: integer, dst: integer): number   ms >= 0 of a copy from or to host memory of scope dp_rank_local (src = dst = the worker) and, in a prefill pool, of a hand-off; instead of the bandwidth, behind the latency
 ---@field describe? fun(): string   one line for the manifest
 
 -- Measuring ----------------------------------------------------------------------------------------

@@ -36,14 +36,14 @@ error("aisim.meta_policies is read by editors, not by programs")
 
 -- Routing ------------------------------------------------------------------------------------------
 
----@alias aisim.Column "worker"|"rank"|"active_requests"|"active_prefill_tokens"|"active_blocks"|"waiting"|"running"|"kv_used"|"kv_total"|"overlap_blocks"|"host_overlap_blocks"|"disk_overlap_blocks"|"usable_overlap_blocks"|"bound"|"telemetry_age_ms"
+---@alias aisim.Column "worker"|"rank"|"active_requests"|"active_prefill_tokens"|"active_blocks"|"waiting"|"running"|"kv_used"|"kv_total"|"overlap_blocks"|"host_overlap_blocks"|"disk_overlap_blocks"|"shared_overlap_blocks"|"usable_overlap_blocks"|"bound"|"telemetry_age_ms"
 
 ---@class aisim.RouterOptions
 ---@field pool? string|aisim.Pool
 ---@field policy? "round_robin"|"random"|"least_requests"|"least_tokens"|"least_kv"|"shortest_queue"|"p2c"|"weighted_random"|"hash"|"hash_bounded"|"prefix"|"kv"|"kv_v1"|"session"|"sibling_group"|"lua"   a built-in, instead of pick; the options below marked C are its own (aisim help router)
 ---@field inner? string             C: policy of keys that are not bound (session, sibling_group)
 ---@field ties? "lowest"|"random"   C
----@field weights? number[]         C: one per worker
+---@field weights? number[]         C: one per worker; further ones are of workers added later, 1 behind the last
 ---@field key? "session"|"root"|"user"|"prefix"   C
 ---@field prefix_blocks? integer    C
 ---@field load_factor? number       C
@@ -70,7 +70,7 @@ error("aisim.meta_policies is read by editors, not by programs")
 ---@field name? string              for messages and the stream of weights
 ---@field columns? aisim.Column[]   kept up to date; without the list every column is filled when read
 ---@field telemetry_period_ms? aisim.Ms
----@field wrap? aisim.RouterOptions   a built-in and its options that pick may ask: its fourth argument answers an index or nil
+---@field wrap? aisim.RouterOptions|aisim.RouterPolicy|(aisim.RouterOptions|aisim.RouterPolicy)[]   built-ins that pick may ask in any decision: objects by policy:pick, the first also by the fourth argument; each answers an index or nil
 ---@field filter? aisim.Filter|aisim.Filter[]   out[i] = false drops candidate i; in order
 ---@field score? aisim.Score|aisim.CScore|(aisim.Score|aisim.CScore)[]   costs, summed; without pick the smallest is chosen, of equal ones the first
 ---@field pick? fun(req: aisim.Request, targets: aisim.Targets, now: number, inner?: fun(): integer?): integer?, number[]?
@@ -81,13 +81,63 @@ error("aisim.meta_policies is read by editors, not by programs")
 ---@field on_dispatch? fun(req: aisim.Request, target: aisim.Target, now: number)
 ---@field on_first_token? fun(req: aisim.Request, target: aisim.Target, now: number)
 ---@field on_done? fun(req: aisim.Request, target: aisim.Target, status: "completed"|"cancelled"|"rejected", now: number)
----@field on_kv_stored? fun(target: aisim.Target, blocks: integer, tier: "device", now: number)   at the pass end that made them visible
----@field on_kv_removed? fun(target: aisim.Target, blocks: integer, tier: "device", now: number)
+---@field on_kv_stored? fun(target: aisim.Target, blocks: integer, tier: aisim.RouterTier, now: number)   at the pass end, or the end of a copy, that made them visible; with shared host memory once, with one target of the pool
+---@field on_kv_removed? fun(target: aisim.Target, blocks: integer, tier: aisim.RouterTier, now: number)
 ---@field on_worker_up? fun(target: aisim.Target)      once per rank
 ---@field on_worker_drain? fun(target: aisim.Target)
 ---@field on_worker_down? fun(target: aisim.Target)
 ---@field tick_ms? aisim.Ms         period of on_tick
 ---@field on_tick? fun(now: number)
+
+---@alias aisim.RouterTier "device"|"host"|"shared"   host: of the rank; shared: scope = "cluster_shared"
+
+--- A built-in policy as an object: aisim.router.kv { temperature = 0.5 }. It describes; every router that asks it holds
+--- a policy with books of its own, which hears of all that router hears of. Not named in wrap it joins at the router's
+--- first decision; asked for the first time in a later one is an error. Each object draws from a stream of its own.
+---@class aisim.RouterPolicy
+---@field type string
+---@field options aisim.RouterOptions
+---@field pick fun(self: aisim.RouterPolicy, req?: aisim.Request, targets: aisim.Targets, now?: number): integer?   inside a decision: index among the candidates, nil = queue or filtered out
+
+---@class aisim.router
+---@field round_robin fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field random fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field least_requests fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field least_tokens fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field least_kv fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field shortest_queue fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field p2c fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field weighted_random fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field hash fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field hash_bounded fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field prefix fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field kv fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field kv_v1 fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field session fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+---@field sibling_group fun(options?: aisim.RouterOptions): aisim.RouterPolicy
+aisim.router = {}
+
+--- Cost of a candidate by the rule of policy kv, smaller is better, with true residency and the simulation's books; the
+--- router keeps the columns active_prefill_tokens and active_blocks. O(extents of the prompt).
+---@param req? aisim.Request      of the decision
+---@param t table                 targets[i]
+---@param weights? { overlap_score_credit?: number, host_credit?: number, disk_credit?: number, shared_credit?: number, prefill_load_scale?: number, active_request_weight?: number, overlap_decay?: number, track_prefill?: boolean }   defaults of kv
+---@return number cost            in blocks
+function aisim.kv_cost(req, t, weights) end
+
+--- Draws a place from costs as policy kv does, from the stream of the router that is deciding.
+---@param costs number[]          finite, smaller is better
+---@param T number                >= 0; 0: the smallest, any of equal ones
+---@return integer index
+function aisim.softmax_pick(costs, T) end
+
+--- Hash of a key as policy hash has it, 64 bits (compare with math.ult); with a target its rendezvous weight, the
+--- highest wins.
+---@param key string|integer      an integer counts as its decimal text
+---@param worker? integer         from 1
+---@param rank? integer           from 1
+---@return integer
+function aisim.hash(key, worker, rank) end
 
 ---@class aisim.Target
 ---@field worker integer
@@ -168,9 +218,10 @@ aisim.admission = {}
 ---@field kv_used integer[]
 ---@field kv_total integer[]
 ---@field overlap_blocks integer[]         computed when declared or read
----@field host_overlap_blocks integer[]
----@field disk_overlap_blocks integer[]
----@field usable_overlap_blocks integer[]
+---@field host_overlap_blocks integer[]    host memory of the rank, behind the device's
+---@field disk_overlap_blocks integer[]    0: there is no such tier
+---@field shared_overlap_blocks integer[]  host memory that ranks share (cluster_shared), behind the device's
+---@field usable_overlap_blocks integer[]  what an admission now could take: to the last checkpoint of a state-cache model
 ---@field bound boolean[]                  the affinity key of the request is bound there
 ---@field cost number[]                    with score: the sums, for pick
 ---@field telemetry_age_ms number[]

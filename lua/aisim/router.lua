@@ -1,7 +1,6 @@
 --- Routing policies: a built-in by name, or functions (spec/lua-api.md §7, spec/routing.md).
 local check = require "aisim.check"
-local core = require "aisim.core"
-local near = require "aisim.near"
+local policies = require "aisim.router_policy"
 
 local M = {}
 
@@ -18,7 +17,7 @@ local ROUTER <const> = {
   filter = { "any" },
   score = { "any" },
   pick = FN,
-  wrap = { "table" },     -- a built-in that pick may ask
+  wrap = { "table" },     -- built-ins that pick may ask
   affinity = { "table" }, -- keeps the column `bound`
   tick_ms = { "ms", above = 0, finite = true },
   init = FN,
@@ -39,12 +38,6 @@ local BUILTIN <const> = {
   regret = ROUTER.regret,
 }
 
-local function refuse_policy(name)
-  local names = {}
-  for _, known in ipairs(core.router_names()) do names[known] = true end
-  if not names[name] then check.fail("router: unknown policy '%s'%s", tostring(name), near.hint(name, names)) end
-end
-
 -- A decode pool computes no prompts: unless told otherwise its kv router looks at load only (spec/routing.md §4).
 local function of_decode_pool(options, shared)
   local kv = options.policy == "kv" or options.inner == "kv"
@@ -54,7 +47,7 @@ local function of_decode_pool(options, shared)
 end
 
 local function builtin_policy(sim, pool, options, shared)
-  refuse_policy(options.policy)
+  policies.check_name(options.policy)
   local rest, own = {}, {}
   for name, value in pairs(options) do
     if BUILTIN[name] then
@@ -96,6 +89,15 @@ local function filters(value)
   return list
 end
 
+--- The built-ins that pick may ask: options or an object, or a list of them.
+local function wrapped(value)
+  if value == nil then return {} end
+  if #value == 0 then return { policies.of("router.wrap", value) } end
+  local list = {}
+  for i, part in ipairs(value) do list[i] = policies.of(("router.wrap[%d]"):format(i), part) end
+  return list
+end
+
 --- Functions and built-ins { policy =, …, weight = } whose costs are added.
 local function scorers(value)
   if value == nil then return {} end
@@ -104,7 +106,7 @@ local function scorers(value)
   for i, part in ipairs(single and { value } or value) do
     local where = single and "router.score" or ("router.score[%d]"):format(i)
     if type(part) == "table" then
-      refuse_policy(part.policy)
+      policies.check_name(part.policy)
       local rest = {}
       for name, option in pairs(part) do
         if name ~= "weight" then rest[name] = option end
@@ -145,7 +147,6 @@ function M.set(sim, options)
   if not options.pick and options.score == nil then
     check.fail("router.filter: leaves candidates; give pick or score to choose one of them")
   end
-  if options.wrap then refuse_policy(check.value("router.wrap.policy", options.wrap.policy, { "text" })) end
   if options.wrap and not options.pick then check.fail("router.wrap: only pick can ask it; give pick") end
   if options.wrap and options.affinity then
     check.fail("router.affinity: belongs into wrap when there is one")
@@ -153,6 +154,7 @@ function M.set(sim, options)
   if options.on_tick and not options.tick_ms then check.fail("router.tick_ms: time in ms expected, got nil") end
   if options.tick_ms and not options.on_tick then check.fail("router.tick_ms: has no effect without on_tick") end
   options.name = options.name or "lua"
+  options.wrap = wrapped(options.wrap)
   options.filter, options.score = filters(options.filter), scorers(options.score)
   options.affinity = options.affinity and { policy = "round_robin", affinity = options.affinity }
   options.tick_ms = options.tick_ms or 0

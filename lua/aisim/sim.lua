@@ -131,9 +131,24 @@ function M:handoff(options)
   self:handoff_(rest, options.decide)
 end
 
--- Parts of the contract that the engine does not have yet: refused by name, never ignored.
-for _, name in ipairs { "cluster" } do
-  M[name] = function() check.fail("sim:%s: known, not modelled", name) end
+local limits_of_files <const> = setmetatable({}, { __mode = "k" }) -- simulation -> stop rules of its file
+
+--- Everything from a configuration file: pools, router, SLA, and, if the file has the key `traffic`, the traffic and
+-- its stop rules. The seed is that of the simulation.
+function M:cluster(path)
+  require("aisim.sandbox").refuse "reading a file"
+  path = check.value("sim:cluster: path", path, { "text" })
+  if self:ranks_() > 0 then
+    check.fail("sim:cluster: the simulation has pools already; a file describes all of them")
+  end
+  local predict = require "aisim.predict"
+  local prediction = predict.read(path, {})
+  local traffic = core.yaml(path).traffic ~= nil
+  if traffic then
+    limits_of_files[self] = { until_ms = prediction.until_ms,
+      max_wall_time_ms = prediction.tree.traffic.stop.max_wall_time_ms }
+  end
+  return predict.build(self, prediction, traffic)
 end
 
 local Pool = core.methods["aisim.Pool"]
@@ -222,7 +237,9 @@ function M:run(options)
   end
   require("aisim.metrics").check_ratios(self)
   ask_for_files(self, options)
-  local state, reason = self:run_(options.until_ms, options.progress, options.max_wall_time_ms)
+  local of_file = limits_of_files[self] or {}
+  local state, reason = self:run_(options.until_ms or of_file.until_ms, options.progress,
+    options.max_wall_time_ms or of_file.max_wall_time_ms)
   return require("aisim.results").new(self, state, reason)
 end
 

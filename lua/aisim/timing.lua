@@ -93,13 +93,13 @@ local FUNCTIONS <const> = {
   prefill = { "function" },
   decode = { "function" },
   describe = { "function" },
-  transfer = { "function", read = function() check.fail("timing: known, not modelled: 'transfer'") end },
+  transfer = { "function" },
 }
 
 --- Splits the timing of an engine table: what the schema reads, and functions.
 ---@param engine table
 ---@return table engine     copy without functions
----@return table? functions { name, pure, pass | prefill, decode }
+---@return table? functions { name, pure, pass | prefill, decode, transfer }
 function M.split(engine)
   local timing = engine.timing
   local copy = {}
@@ -116,7 +116,11 @@ function M.split(engine)
   local given = {} -- a misspelt pass is no key of the schema either
   for key, value in pairs(timing) do given[key] = type(value) == "function" or nil end
   check.keys("timing", given, FUNCTIONS)
-  if not (timing.pass or timing.prefill or timing.decode) then return copy end
+  if not (timing.pass or timing.prefill or timing.decode) then
+    if timing.transfer == nil then return copy end
+    check.fail("timing.transfer: belongs to a timing with pass (local base = aisim.timing.default {}, then "
+      .. "pass = function(...) return base:pass(...) end)")
+  end
   copy.timing = nil
   local functions = check.options("timing", timing, FUNCTIONS)
   if functions.pass and (functions.prefill or functions.decode) then
@@ -124,6 +128,12 @@ function M.split(engine)
   end
   if not functions.pass and not (functions.prefill and functions.decode) then
     check.fail("timing.%s: function expected, got nil", functions.prefill and "decode" or "prefill")
+  end
+  local host = type(engine.kv_cache) == "table" and engine.kv_cache.host_offload
+  for _, key in ipairs { "d2h_bandwidth_gbps", "h2d_bandwidth_gbps" } do
+    if functions.transfer and type(host) == "table" and host[key] ~= nil then
+      check.fail("kv_cache.host_offload.%s: has no effect with timing.transfer", key)
+    end
   end
   return copy, functions
 end

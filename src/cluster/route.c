@@ -27,6 +27,8 @@ aisim_status aisim_route_new(const aisim_route_config *config, aisim_route **out
     route->last = AISIM_NONE;
     route->bound = AISIM_NONE;
     route->affinity.ttl_ns = o->affinity_ttl_ns;
+    route->shared.context = config->context;
+    route->shared.hold = config->hold;
     *out = route;
     return AISIM_OK;
 }
@@ -60,6 +62,8 @@ void aisim_route_free(aisim_route *route)
     aisim_array_free(&route->cost);
     aisim_array_free(&route->cost2);
     aisim_array_free(&route->p);
+    aisim_array_free(&route->gathered);
+    aisim_array_free(&route->gathered_p);
     aisim_array_free(&route->tiers);
     aisim_array_free(&route->eligible);
     aisim_array_free(&route->preference);
@@ -79,6 +83,13 @@ bool aisim_route_wants_overlap(const aisim_route *route)
 {
     return route->config.everything || route->o.policy == AISIM_ROUTE_PREFIX ||
            route->o.policy == AISIM_ROUTE_KV || route->o.policy == AISIM_ROUTE_KV_V1;
+}
+
+bool aisim_route_wants_host(const aisim_route *route)
+{
+    return route->config.everything || (route->o.policy == AISIM_ROUTE_KV &&
+                                        (route->o.host_credit > 0.0 || route->o.disk_credit > 0.0 ||
+                                         route->o.shared_credit > 0.0));
 }
 
 /* Somebody reads active_prefill_tokens: the chosen target's overlap is needed. */
@@ -175,7 +186,12 @@ static void remember(aisim_route *route, const aisim_route_request *request, uin
     r->private_blocks = 0;
     r->path.len = 0;
     if (aisim_route_wants_prefill(route)) {
-        uint64_t cached = (uint64_t)route->tiers.data[target].device * route->config.block_size;
+        uint32_t hit = route->tiers.data[target].device;
+        if (route->config.usable != NULL && hit > 0) {
+            uint32_t usable = route->config.usable(route->config.context, request->slot, target);
+            hit = usable < hit ? usable : hit;
+        }
+        uint64_t cached = (uint64_t)hit * route->config.block_size;
         r->uncached = cached < request->tokens ? request->tokens - (uint32_t)cached : 0;
     }
     if (aisim_route_wants_blocks(route) || route->o.view == AISIM_VIEW_APPROXIMATE) {

@@ -71,7 +71,8 @@ typedef enum {
     AISIM_ROUTE_DEVICE,
     AISIM_ROUTE_HOST,
     AISIM_ROUTE_DISK,
-    AISIM_ROUTE_TIERS
+    AISIM_ROUTE_SHARED, /* one for all targets */
+    AISIM_ROUTE_TIERS = AISIM_ROUTE_SHARED
 } aisim_route_tier;
 typedef enum { AISIM_ROUTE_STORED, AISIM_ROUTE_REMOVED, AISIM_ROUTE_CLEARED } aisim_route_kv;
 
@@ -86,6 +87,8 @@ typedef struct aisim_route_config {
     void (*hold)(void *context, uint64_t run, bool held);
     /** View ORACLE: true leading blocks of the request on a target. */
     void (*resident)(void *context, uint32_t slot, uint32_t target, aisim_route_tiers *out);
+    /** Leading device blocks of the request that the target could use; NULL = all of them. */
+    uint32_t (*usable)(void *context, uint32_t slot, uint32_t target);
 } aisim_route_config;
 
 /** @return AISIM_OK, or AISIM_EINVAL for options that contradict each other (soft binding with a
@@ -99,6 +102,7 @@ bool aisim_route_has_cost(aisim_route_policy policy);
 /** Which books the policy needs: those who feed the router may leave out the rest. */
 bool aisim_route_wants_blocks(const aisim_route *route);
 bool aisim_route_wants_overlap(const aisim_route *route);
+bool aisim_route_wants_host(const aisim_route *route);    /**< tiers below the device */
 bool aisim_route_wants_prefill(const aisim_route *route); /**< and the chosen overlap */
 bool aisim_route_wants_telemetry(const aisim_route *route);
 bool aisim_route_wants_keys(const aisim_route *route); /**< texts of the request */
@@ -123,11 +127,10 @@ void aisim_route_report(aisim_route *route, uint32_t target, const aisim_route_t
  *  times end. Call it before reporting what happens at now_ns. */
 void aisim_route_clock(aisim_route *route, int64_t now_ns);
 
-/** Something happened in the cache of a target; visible event_delay later (§1). */
+/** Something happened in the cache of a target; visible event_delay later (§1). Tier SHARED, any
+ *  target: in the one that the pool shares; visible at once, in every view. */
 void aisim_route_kv_event(aisim_route *route, uint32_t target, aisim_route_kv kind,
                           aisim_route_tier tier, aisim_route_extent where);
-/** Blocks of the cache shared by the pool. */
-void aisim_route_shared(aisim_route *route, aisim_route_extent where);
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
@@ -173,5 +176,32 @@ uint64_t aisim_route_text_key(const char *text);
 uint64_t aisim_route_blocks_key(const uint64_t *ids, uint32_t n);
 /** Rendezvous weight of a target, worker and rank from 1; the highest wins. */
 uint64_t aisim_route_rendezvous(uint64_t key, uint32_t worker, uint32_t rank);
+
+/** What the kv cost of a target is made of (§4). */
+typedef struct aisim_route_kv_terms {
+    aisim_route_tiers have;       /**< D, H, K, S */
+    double block_size, tokens;    /**< bs, isl */
+    double decode_blocks;         /**< active there once the request is */
+    double active_prefill_tokens; /**< P_act */
+    double least_prefill_tokens;  /**< the smallest P_act of an eligible target */
+    double active_requests;
+} aisim_route_kv_terms;
+
+/** §4: cost of policy kv. Reads the options of kv only. */
+double aisim_route_kv_cost(const aisim_route_options *options, const aisim_route_kv_terms *terms);
+
+/** §4, T = 0: place of the smallest of n >= 1 costs. The k-th tied one, k >= 2, replaces the kept
+ *  one if draw * k < 1; draw NULL = the first of them stays. */
+uint32_t aisim_route_least(const double cost[], uint32_t n, double (*draw)(void *context),
+                           void *context);
+
+/** First of n places whose cumulative probability reaches u in [0, 1), the last one if rounding
+ *  leaves none; what has no probability is left out. */
+uint32_t aisim_route_draw(const double p[], uint32_t n, double u);
+
+/** §4, T > 0: costs are range-normalised, then drawn; equal ones uniformly. One draw.
+ *  @param p  receives the n probabilities */
+uint32_t aisim_route_softmax(const double cost[], uint32_t n, double temperature,
+                             double (*draw)(void *context), void *context, double p[]);
 
 #endif

@@ -65,6 +65,7 @@ struct aisim_route {
     uint64_t hash_key; /* of the decision, hash policies */
     /* of the decision, one entry per target; NaN = not eligible */
     AISIM_ARRAY(double) cost, cost2, p;
+    AISIM_ARRAY(double) gathered, gathered_p; /* scratch: of each eligible target */
     AISIM_ARRAY(aisim_route_tiers) tiers;
     AISIM_ARRAY(uint32_t) eligible; /* targets in (worker, rank) order */
     AISIM_ARRAY(uint32_t) preference;

@@ -7,11 +7,17 @@
 
 #include "cluster/route_internal.h"
 
-static double draw(aisim_route *route)
+static double draw_from(void *context)
 {
+    aisim_route *route = context;
     route->draws++;
     return route->config.draw != NULL ? route->config.draw(route->config.context)
                                       : aisim_rng_unit(&route->config.rng);
+}
+
+static double draw(aisim_route *route)
+{
+    return draw_from(route);
 }
 
 static route_target *target_at(const aisim_route *route, uint32_t i)
@@ -26,75 +32,38 @@ static double cost_at(const aisim_route *route, uint32_t i)
 
 /* ---- choosing among costs -------------------------------------------------------------------- */
 
-/* §4: the minimum first; then the k-th tied target, k >= 2, replaces the kept one if u * k < 1. */
-static uint32_t least(aisim_route *route, bool random_ties)
-{
-    double minimum = INFINITY;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < route->eligible.len; i++) {
-        if (cost_at(route, i) < minimum) {
-            minimum = cost_at(route, i);
-            kept = i;
-        }
-    }
-    uint32_t k = 1;
-    for (uint32_t i = kept + 1; random_ties && i < route->eligible.len; i++) {
-        if (cost_at(route, i) <= minimum) {
-            k++;
-            kept = draw(route) * k < 1.0 ? i : kept;
-        }
-    }
-    return kept;
-}
-
-/* First index whose cumulative probability reaches u, the last one if rounding leaves none; what
- * has no probability is left out. */
-static uint32_t draw_by_p(aisim_route *route)
-{
-    double u = draw(route);
-    double sum = 0.0;
-    uint32_t last = 0;
-    for (uint32_t i = 0; i < route->eligible.len; i++) {
-        double p = route->p.data[route->eligible.data[i]];
-        if (p <= 0.0) {
-            continue;
-        }
-        sum += p;
-        last = i;
-        if (sum >= u) {
-            break;
-        }
-    }
-    return last;
-}
-
-static void normalise(aisim_route *route, double sum)
-{
-    for (uint32_t i = 0; i < route->eligible.len; i++) {
-        route->p.data[route->eligible.data[i]] /= sum;
-    }
-}
-
-/* §4, T > 0: costs are range-normalised first. */
-static uint32_t softmax(aisim_route *route)
+/* Values of the eligible targets side by side. */
+static double *gather(aisim_route *route, const double *of_targets)
 {
     uint32_t n = route->eligible.len;
-    double low = INFINITY;
-    double high = -INFINITY;
+    aisim_array_reserve(&route->gathered, n);
     for (uint32_t i = 0; i < n; i++) {
-        low = fmin(low, cost_at(route, i));
-        high = fmax(high, cost_at(route, i));
+        route->gathered.data[i] = of_targets[route->eligible.data[i]];
     }
-    double range = high - low;
-    double sum = 0.0;
-    for (uint32_t i = 0; i < n; i++) {
-        double p =
-            range > 0.0 ? exp(-(cost_at(route, i) - low) / (range * route->o.temperature)) : 1.0;
-        route->p.data[route->eligible.data[i]] = p;
-        sum += p;
+    return route->gathered.data;
+}
+
+static void scatter_p(aisim_route *route, const double *p)
+{
+    for (uint32_t i = 0; i < route->eligible.len; i++) {
+        route->p.data[route->eligible.data[i]] = p[i];
     }
-    normalise(route, sum);
-    return range > 0.0 ? draw_by_p(route) : (uint32_t)(draw(route) * n);
+}
+
+static uint32_t least(aisim_route *route, bool random_ties)
+{
+    return aisim_route_least(gather(route, route->cost.data), route->eligible.len,
+                             random_ties ? draw_from : NULL, route);
+}
+
+static uint32_t softmax(aisim_route *route)
+{
+    const double *cost = gather(route, route->cost.data);
+    aisim_array_reserve(&route->gathered_p, route->eligible.len);
+    uint32_t choice = aisim_route_softmax(cost, route->eligible.len, route->o.temperature,
+                                          draw_from, route, route->gathered_p.data);
+    scatter_p(route, route->gathered_p.data);
+    return choice;
 }
 
 static uint32_t by_cost(aisim_route *route)
@@ -178,18 +147,24 @@ static uint32_t p2c(aisim_route *route)
 /* Weight 0 is left out. @return AISIM_NONE when no eligible target has a weight */
 static uint32_t weighted_random(aisim_route *route)
 {
+    uint32_t n = route->eligible.len;
     double sum = 0.0;
-    for (uint32_t i = 0; i < route->eligible.len; i++) {
+    aisim_array_reserve(&route->gathered_p, n);
+    double *p = route->gathered_p.data;
+    for (uint32_t i = 0; i < n; i++) {
         const route_target *t = target_at(route, i);
-        double weight = t->weight / (1.0 + (double)t->active_requests);
-        route->p.data[route->eligible.data[i]] = weight;
-        sum += weight;
+        p[i] = t->weight / (1.0 + (double)t->active_requests);
+        sum += p[i];
     }
     if (!(sum > 0.0)) {
+        scatter_p(route, p);
         return AISIM_NONE;
     }
-    normalise(route, sum);
-    return draw_by_p(route);
+    for (uint32_t i = 0; i < n; i++) {
+        p[i] /= sum;
+    }
+    scatter_p(route, p);
+    return aisim_route_draw(p, n, draw(route));
 }
 
 /* ---- hash ------------------------------------------------------------------------------------ */
@@ -280,26 +255,20 @@ static double decode_blocks(const aisim_route *route, const route_target *t,
 static double kv_cost(const aisim_route *route, uint32_t target, const aisim_route_request *request,
                       double least_prefill)
 {
-    const aisim_route_options *o = &route->o;
     const route_target *t = &route->targets.data[target];
-    const aisim_route_tiers *have = &route->tiers.data[target];
     double bs = route->config.block_size;
-    double isl = request->tokens;
-    double decode = decode_blocks(route, t, request);
-    if (o->policy == AISIM_ROUTE_KV_V1) {
-        return o->overlap_weight * (isl - have->device * bs) / bs + decode;
+    const aisim_route_kv_terms terms = {.have = route->tiers.data[target],
+                                        .block_size = bs,
+                                        .tokens = request->tokens,
+                                        .decode_blocks = decode_blocks(route, t, request),
+                                        .active_prefill_tokens = (double)t->active_prefill_tokens,
+                                        .least_prefill_tokens = least_prefill,
+                                        .active_requests = (double)t->active_requests};
+    if (route->o.policy == AISIM_ROUTE_KV_V1) {
+        return route->o.overlap_weight * (terms.tokens - terms.have.device * bs) / bs +
+               terms.decode_blocks;
     }
-    double r = fmax(1.0, (double)route_blocks(route, request->tokens));
-    double prefill = (double)t->active_prefill_tokens;
-    double decay = 1.0 / (1.0 + o->overlap_decay * ((prefill - least_prefill) / bs) / r);
-    double credit = o->overlap_score_credit * decay * have->device + o->host_credit * have->host +
-                    o->disk_credit * have->disk + o->shared_credit * have->shared;
-    double busy = o->active_request_weight * (double)t->active_requests;
-    if (!o->track_prefill) { /* decode pool: load only, or conditional disaggregation */
-        return (o->overlap_score_credit > 0.0 ? fmax(0.0, decode - credit) : decode) + busy;
-    }
-    double raw = (prefill + isl) / bs;
-    return o->prefill_load_scale * fmax(0.0, raw - credit) + decode + busy;
+    return aisim_route_kv_cost(&route->o, &terms);
 }
 
 static uint32_t kv(aisim_route *route, const aisim_route_request *request)

@@ -28,7 +28,9 @@ void route_sample(aisim_route *route, bool this_instant)
 
 static void show(aisim_route *route, const route_pending *event)
 {
-    aisim_span_set *set = &route->targets.data[event->target].tier[event->tier];
+    aisim_span_set *set = event->tier == AISIM_ROUTE_SHARED
+                              ? &route->shared
+                              : &route->targets.data[event->target].tier[event->tier];
     if (event->kind == AISIM_ROUTE_CLEARED) {
         aisim_span_clear(set);
     } else {
@@ -47,21 +49,16 @@ static void hold(aisim_route *route, const route_pending *event, bool held)
 void aisim_route_kv_event(aisim_route *route, uint32_t target, aisim_route_kv kind,
                           aisim_route_tier tier, aisim_route_extent where)
 {
-    if (route->o.view != AISIM_VIEW_EVENTS) {
+    if (route->o.view != AISIM_VIEW_EVENTS && tier != AISIM_ROUTE_SHARED) {
         return;
     }
     route_pending event = {route->now_ns + route->o.event_delay_ns, target, kind, tier, where};
-    if (route->o.event_delay_ns == 0) {
+    if (route->o.event_delay_ns == 0 || tier == AISIM_ROUTE_SHARED) {
         show(route, &event);
         return;
     }
     hold(route, &event, true);
     aisim_array_push(&route->pending, event);
-}
-
-void aisim_route_shared(aisim_route *route, aisim_route_extent where)
-{
-    aisim_span_apply(&route->shared, where, AISIM_SPAN_SET, 1);
 }
 
 void aisim_route_clock(aisim_route *route, int64_t now_ns)

@@ -107,8 +107,9 @@ static void finish(aisim_span_set *set, uint64_t run, aisim_span_list *list)
 void aisim_span_apply(aisim_span_set *set, aisim_route_extent where, aisim_span_op op,
                       int64_t value)
 {
-    if (where.count == 0) {
-        return;
+    if (where.count == 0 ||
+        (op == AISIM_SPAN_SET && value == 0 && list_of(set, where.run) == NULL)) {
+        return; /* a run that is not in the set may be gone: nothing to hold */
     }
     uint32_t at = where.first;
     uint32_t end = where.first + where.count;

@@ -32,7 +32,8 @@ static const aisim_field router_rows[] = {
     {.key = "weights",
      .kind = AISIM_FIELD_REALS,
      .when = "policy=weighted_random" STICKY,
-     .meaning = "one per worker; none = 1 each; 0 leaves a worker out",
+     .meaning =
+         "one per worker; none = 1 each; 0 leaves a worker out; more: of workers added later",
      AT_LEAST(0)},
     {.key = "key",
      .kind = AISIM_FIELD_CHOICE,

@@ -123,6 +123,26 @@ aisim_host *aisim_host_join(aisim_host_group *group, const aisim_host_config *co
     return host;
 }
 
+void aisim_host_priced(aisim_host *host, aisim_transfer_price price, uint32_t worker)
+{
+    AISIM_CHECK(!host->group->shared);
+    host->price = price;
+    host->worker = worker;
+}
+
+int64_t aisim_host_move(aisim_host *host, aisim_host_kind kind, uint64_t blocks, int64_t start_ns)
+{
+    const aisim_transfer_price *p = &host->price;
+    aisim_host_lane *lane = &host->lanes[kind];
+    if (p->price == NULL) {
+        return aisim_host_lane_submit(lane, blocks, start_ns);
+    }
+    int64_t ns = p->price(
+        p->context, kind == AISIM_HOST_STORE ? AISIM_TRANSFER_OFFLOAD : AISIM_TRANSFER_RESTORE,
+        (uint64_t)((double)blocks * host->group->block_bytes), host->worker, host->worker);
+    return aisim_host_lane_take(lane, ns, start_ns);
+}
+
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 static uint32_t take_job(aisim_host *host, aisim_host_kind kind)
@@ -182,49 +202,6 @@ static void own(aisim_host *host, uint32_t index, uint32_t slot, uint32_t reques
     }
 }
 
-/* ---- paths ----------------------------------------------------------------------------------- */
-
-static uint32_t max_u32(uint32_t a, uint32_t b)
-{
-    return a > b ? a : b;
-}
-
-/* A block belongs to the run with its last token. */
-const aisim_host_stretches *aisim_host_path(aisim_host_group *group, uint32_t run, uint32_t first,
-                                            uint32_t end)
-{
-    const aisim_content *content = group->pool.content;
-    group->path.len = 0;
-    uint32_t upto = end;
-    for (uint32_t r = run; r != AISIM_NONE && upto > first; r = aisim_content_parent(content, r)) {
-        uint32_t start = max_u32(aisim_content_start(content, r) / group->block_size, first);
-        if (start < upto) {
-            aisim_host_stretch s = {r, start, upto - start};
-            aisim_array_push(&group->path, s);
-            upto = start;
-        }
-    }
-    for (uint32_t i = 0, j = group->path.len; i + 1 < j; i++) {
-        aisim_host_stretch s = group->path.data[i];
-        group->path.data[i] = group->path.data[--j];
-        group->path.data[j] = s;
-    }
-    return &group->path;
-}
-
-void aisim_host_touch(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end)
-{
-    const aisim_content *content = group->pool.content;
-    uint32_t upto = end;
-    for (uint32_t r = run; r != AISIM_NONE && upto > first; r = aisim_content_parent(content, r)) {
-        uint32_t start = max_u32(aisim_content_start(content, r) / group->block_size, first);
-        if (start < upto) {
-            aisim_host_pool_touch(&group->pool, (aisim_host_stretch){r, start, upto - start});
-            upto = start;
-        }
-    }
-}
-
 /* ---- stores ---------------------------------------------------------------------------------- */
 
 aisim_host_admission aisim_host_prepare_range(aisim_host *host, const aisim_host_stretch *range,
@@ -276,7 +253,7 @@ static void begin_move(aisim_host *host, uint32_t index, int64_t start_ns, int64
         aisim_fair_link_submit(&group->link, start_ns, job->id, index, host->client, direction,
                                (double)job->blocks * group->block_bytes);
     } else {
-        job->done_ns = aisim_host_lane_submit(&host->lanes[job->kind], job->blocks, start_ns);
+        job->done_ns = aisim_host_move(host, job->kind, job->blocks, start_ns);
         append(group, &host->lane[job->kind], index);
     }
 }

@@ -15,6 +15,7 @@
 #ifndef AISIM_HOST_HOST_H
 #define AISIM_HOST_HOST_H
 
+#include "aisim/events.h"
 #include "aisim/status.h"
 #include "base/map.h"
 #include "host/fair_link.h"
@@ -83,6 +84,8 @@ typedef struct aisim_host {
     uint32_t client;
     aisim_host_config config;
     aisim_host_lane lanes[2];    /* private, by aisim_host_kind */
+    aisim_transfer_price price;  /* private: instead of their rates */
+    uint32_t worker;             /* for the price */
     aisim_host_queue lane[2];    /* private: jobs in order of completion */
     aisim_host_queue prepared;   /* stores of the pass under way */
     aisim_host_queue arrived;    /* shared: settled, not delivered */
@@ -109,6 +112,13 @@ aisim_status aisim_host_contract(const aisim_host_group *group, const aisim_host
 aisim_host *aisim_host_join(aisim_host_group *group, const aisim_host_config *config,
                             uint32_t block_size, double block_bytes, aisim_error *err);
 
+/** Private group: its copies are priced from now on. @param worker  global, for the price */
+void aisim_host_priced(aisim_host *host, aisim_transfer_price price, uint32_t worker);
+
+/** Private group: a copy of so many blocks enters its lane, not before start_ns. @return when it is
+ *  done. O(1) and the price */
+int64_t aisim_host_move(aisim_host *host, aisim_host_kind kind, uint64_t blocks, int64_t start_ns);
+
 /** The rank goes (§8): its loads and its prepared stores vanish, nothing is delivered any more.
  *  Moving stores still land in a shared pool; a private pool is emptied with them. */
 void aisim_host_leave(aisim_host *host, int64_t t_ns);
@@ -117,6 +127,10 @@ void aisim_host_leave(aisim_host *host, int64_t t_ns);
  * next call with this group. O(runs touched and those behind) */
 const aisim_host_stretches *aisim_host_path(aisim_host_group *group, uint32_t run, uint32_t first,
                                             uint32_t end);
+
+/** Blocks [first, end) of a path whose copies have ended, from `first` on without a gap; looks
+ * only. O(runs touched and those behind + extents) */
+uint32_t aisim_host_resident(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end);
 
 /** §6: reverse touch of blocks [first, end) of a path. O(extents touched) */
 void aisim_host_touch(aisim_host_group *group, uint32_t run, uint32_t first, uint32_t end);

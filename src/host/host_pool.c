@@ -471,6 +471,7 @@ aisim_host_match aisim_host_pool_match(const aisim_host_pool *pool, uint32_t run
             match.pending = match.pending || e->state == AISIM_HOST_EXTENT_PENDING;
             match.pinned = match.pinned || e->pins > 0;
             here = min_u32(end_of(e), end);
+            match.resident = match.pending ? match.resident : here - first;
         } else {
             break;
         }

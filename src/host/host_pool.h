@@ -72,6 +72,7 @@ typedef struct aisim_host_pool {
     uint32_t guard;               /* counts admissions */
     bool listening;               /* record changes */
     AISIM_ARRAY(aisim_host_change) changes;
+    uint32_t told; /* of them: routers know */
     uint32_t next_event;
     uint64_t evicted_blocks, stored_blocks, peak_used; /* totals */
     aisim_host_stretches sorted, missing;              /* scratch */
@@ -112,6 +113,7 @@ void aisim_host_pool_drop(aisim_host_pool *pool, const aisim_host_stretch *cohor
 
 typedef struct aisim_host_match {
     uint32_t blocks;      /**< from `first` on without a gap, pending ones too */
+    uint32_t resident;    /**< the same without pending ones */
     bool pending, pinned; /**< some of them are */
 } aisim_host_match;
 

@@ -50,7 +50,9 @@ bool aisim_host_stream_open(aisim_host_stream *stream, aisim_host *host, uint32_
     aisim_host_pool *pool = &host->group->pool;
     uint32_t path[AISIM_STREAM_DEPTH];
     uint32_t depth = path_of(pool->content, leaf, path);
-    if (host->group->shared || pool->listening || depth == 0 || !alone(host, request_id) ||
+    bool looks =
+        host->price.price != NULL && !host->price.pure; /* at ranks, which are stale then */
+    if (host->group->shared || pool->listening || looks || depth == 0 || !alone(host, request_id) ||
         aisim_host_pool_deepest(pool, run) > first) {
         return false;
     }
@@ -107,7 +109,7 @@ void aisim_host_stream_submit(aisim_host_stream *stream, int64_t t_ns)
     uint32_t blocks = store->end - store->first;
     stream->open_store = false;
     store->begin_ns = t_ns;
-    store->done_ns = aisim_host_lane_submit(&host->lanes[AISIM_HOST_STORE], blocks, t_ns);
+    store->done_ns = aisim_host_move(host, AISIM_HOST_STORE, blocks, t_ns);
     host->totals.jobs[AISIM_HOST_STORE]++;
     host->totals.blocks[AISIM_HOST_STORE] += blocks;
 }

@@ -11,17 +11,29 @@ void aisim_host_lane_init(aisim_host_lane *lane, double gbps, double block_bytes
                               .latency_ns = latency_ns};
 }
 
-int64_t aisim_host_lane_submit(aisim_host_lane *lane, uint64_t blocks, int64_t start_ns)
+/* When a job begins to move: the lane is free, the first byte is there. */
+static int64_t begin(aisim_host_lane *lane, int64_t start_ns)
 {
     int64_t ready = start_ns + lane->latency_ns;
-    int64_t start = lane->tail_ns;
-    if (ready > start) {
-        start = ready;
+    if (ready > lane->tail_ns) {
         lane->begin_ns = ready;
         lane->blocks = 0;
-    } else {
-        lane->wait_ns += start - ready; /* the latency hides behind a busy lane */
+        return ready;
     }
+    lane->wait_ns += lane->tail_ns - ready; /* the latency hides behind a busy lane */
+    return lane->tail_ns;
+}
+
+int64_t aisim_host_lane_take(aisim_host_lane *lane, int64_t duration_ns, int64_t start_ns)
+{
+    lane->tail_ns = begin(lane, start_ns) + duration_ns;
+    lane->busy_ns += duration_ns;
+    return lane->tail_ns;
+}
+
+int64_t aisim_host_lane_submit(aisim_host_lane *lane, uint64_t blocks, int64_t start_ns)
+{
+    int64_t start = begin(lane, start_ns);
     lane->blocks += blocks;
     lane->tail_ns = lane->begin_ns + llround((double)lane->blocks * lane->ns_per_block);
     lane->busy_ns += lane->tail_ns - start;

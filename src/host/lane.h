@@ -24,6 +24,10 @@ typedef struct aisim_host_lane {
 void aisim_host_lane_init(aisim_host_lane *lane, double gbps, double block_bytes,
                           int64_t latency_ns);
 
+/** A job that takes duration_ns once it moves; a lane has jobs of this kind or of the other.
+ *  @return when it is done. O(1) */
+int64_t aisim_host_lane_take(aisim_host_lane *lane, int64_t duration_ns, int64_t start_ns);
+
 /** A job of `blocks` blocks that may not start before start_ns. @return when it is done. O(1) */
 int64_t aisim_host_lane_submit(aisim_host_lane *lane, uint64_t blocks, int64_t start_ns);
 

@@ -73,6 +73,7 @@ typedef struct aisim_l_sim {
     bool has_notes;     /**< some request carries a tag or a deadline */
     uint16_t n_classes; /**< traffic classes so far */
     bool has_class_deadlines;
+    struct aisim_l_router *deciding; /**< the policy whose decision is under way, NULL = none */
     int error_ref;     /**< message of the callback that failed, LUA_NOREF = none */
     aisim_status code; /**< how the run ended */
     aisim_l_profile *profile; /**< NULL = not measured */
@@ -229,6 +230,7 @@ void aisim_l_metric_register(lua_State *L);
 void aisim_l_report_register(lua_State *L);
 void aisim_l_records_register(lua_State *L);
 void aisim_l_engine_register(lua_State *L);
+void aisim_l_prediction_register(lua_State *L);
 void aisim_l_points_register(lua_State *L);
 
 #endif

@@ -195,6 +195,7 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_records_register(L);
     aisim_l_files_register(L);
     aisim_l_engine_register(L);
+    aisim_l_prediction_register(L);
     aisim_l_profile_register(L);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");

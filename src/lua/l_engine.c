@@ -323,7 +323,8 @@ uint32_t aisim_l_engine_add(lua_State *L, aisim_l_sim *s, const char *name, cons
     bool has_functions = lua_istable(L, functions);
     aisim_timing **timing;
     if (has_functions) {
-        timing = aisim_l_push_timing(L, aisim_l_timing_from_functions(L, s, functions, machine_at));
+        timing = aisim_l_push_timing(
+            L, aisim_l_timing_from_functions(L, s, functions, machine_at, &config.transfer));
     } else {
         timing = push_timing(L, *tree, machine, &config.rank);
     }

@@ -13,49 +13,37 @@
 
 /* ---- policies in C --------------------------------------------------------------------------- */
 
-/* The policy in C of the options at index, checked by the schema that YAML files use too. Raises.
- */
-static void make_builtin(lua_State *L, aisim_l_sim *s, uint32_t pool, int index, bool advises,
-                         aisim_router *out)
+/* The options at index, checked by the schema that YAML files use too. Raises. */
+static void read_options(lua_State *L, const aisim_l_sim *s, int index, aisim_route_options *out)
 {
     luaL_checktype(L, index, LUA_TTABLE);
     aisim_value **tree = aisim_l_push_slot(L);
-    aisim_route_options options;
     aisim_error err = {0};
     *tree = aisim_l_to_value(L, index, s);
     if (aisim_schema_check(*tree, "router", "router: ", "", &err) != AISIM_OK ||
-        aisim_config_router(*tree, &options, &err) != AISIM_OK ||
-        aisim_router_new(s->sim, pool, &options, advises, out, &err) != AISIM_OK) {
+        aisim_config_router(*tree, out, &err) != AISIM_OK) {
         aisim_l_raise(L, &err);
     }
     lua_pop(L, 1);
 }
 
-/* inner() -> what the wrapped policy would choose: index of a candidate, nil = queue. Upvalue 1:
- * the router. */
-static int ask_inner(lua_State *L)
+void aisim_l_router_builtin(lua_State *L, aisim_l_sim *s, uint32_t pool, int index,
+                            uint32_t advisor, aisim_router *out)
 {
-    aisim_l_router *r = lua_touserdata(L, lua_upvalueindex(1));
-    if (r->asked == NULL) {
-        return aisim_l_fail(L, "router '%s': the wrapped policy was asked outside of a decision",
-                            r->name);
-    }
+    aisim_route_options options;
     aisim_error err = {0};
-    aisim_router *inner = &r->inners.data[0];
-    uint32_t choice =
-        inner->pick(inner->context, r->s->sim, r->request, r->asked, &r->inner_overlap, &err);
-    if (err.code != AISIM_OK) {
-        return aisim_l_raise(L, &err);
+    read_options(L, s, index, &options);
+    if (aisim_router_new(s->sim, pool, &options, advisor, out, &err) != AISIM_OK) {
+        aisim_l_raise(L, &err);
     }
-    r->inner_choice = choice;
-    for (uint32_t i = 0; choice != AISIM_NONE && i < r->kept.len; i++) {
-        if (r->kept.data[i] == choice) {
-            lua_pushinteger(L, (lua_Integer)i + 1);
-            return 1;
-        }
-    }
-    lua_pushnil(L); /* queue, or a filter has dropped it */
-    return 1;
+}
+
+/* core.router_check(options of a policy in C): raises what is wrong with them */
+static int l_router_check(lua_State *L)
+{
+    aisim_route_options options;
+    read_options(L, NULL, 1, &options);
+    return 0;
 }
 
 /* ---- policies with Lua functions ------------------------------------------------------------- */
@@ -69,6 +57,8 @@ static void free_router(void *context)
         }
     }
     aisim_array_free(&r->inners);
+    aisim_array_free(&r->objects);
+    aisim_array_free(&r->advice);
     aisim_array_free(&r->filters);
     aisim_array_free(&r->scorers);
     aisim_array_free(&r->kept);
@@ -148,8 +138,19 @@ static int list_gc(lua_State *L)
     return 0;
 }
 
-/* The policies in C: wrap, or the one that keeps affinity, then the scorers. Leaves the list on the
- * stack. */
+/* One more policy of the list, of the options on top of the stack (popped). */
+static const aisim_router *make_inner(lua_State *L, aisim_l_sim *s, uint32_t pool,
+                                      router_list *list)
+{
+    aisim_router made;
+    aisim_l_router_builtin(L, s, pool, lua_gettop(L), list->len + 1, &made);
+    aisim_array_push(list, made);
+    lua_pop(L, 1);
+    return &list->data[list->len - 1];
+}
+
+/* The policies in C: those that may be asked (wrap), or the one that keeps affinity, then the
+ * scorers. Leaves the list on the stack. */
 static router_list *make_inners(lua_State *L, aisim_l_sim *s, uint32_t pool, int table)
 {
     router_list *list = lua_newuserdatauv(L, sizeof *list, 0);
@@ -158,34 +159,50 @@ static router_list *make_inners(lua_State *L, aisim_l_sim *s, uint32_t pool, int
     lua_pushcfunction(L, list_gc);
     lua_setfield(L, -2, "__gc");
     lua_setmetatable(L, -2);
-    aisim_router made;
-    if (lua_getfield(L, table, "wrap") == LUA_TTABLE) {
-        make_builtin(L, s, pool, lua_gettop(L), true, &made);
-        aisim_array_push(list, made);
+    lua_getfield(L, table, "wrap");
+    for (lua_Integer i = 1; i <= luaL_len(L, -1); i++) {
+        lua_rawgeti(L, -1, i);
+        lua_getfield(L, -1, "options");
+        make_inner(L, s, pool, list);
+        lua_pop(L, 1);
     }
     lua_pop(L, 1);
     if (lua_getfield(L, table, "affinity") == LUA_TTABLE) { /* {policy =, affinity =} */
-        make_builtin(L, s, pool, lua_gettop(L), true, &made);
-        aisim_array_push(list, made);
+        lua_pushvalue(L, -1);
+        make_inner(L, s, pool, list);
     }
     lua_pop(L, 1);
     lua_getfield(L, table, "score");
     for (lua_Integer i = 1; lua_istable(L, -1) && i <= luaL_len(L, -1); i++) {
         if (lua_rawgeti(L, -1, i) == LUA_TTABLE) {
             lua_getfield(L, -1, "options");
-            make_builtin(L, s, pool, lua_gettop(L), true, &made);
-            aisim_array_push(list, made);
-            if (made.cost == NULL || made.bound != NULL) {
-                aisim_l_fail(L, "router.score: policy '%s' %s", made.name,
-                             made.cost == NULL ? "has no cost that could be added"
-                                               : "with affinity: give affinity to the router");
+            const aisim_router *made = make_inner(L, s, pool, list);
+            if (made->cost == NULL || made->bound != NULL) {
+                aisim_l_fail(L, "router.score: policy '%s' %s", made->name,
+                             made->cost == NULL ? "has no cost that could be added"
+                                                : "with affinity: give affinity to the router");
             }
-            lua_pop(L, 1);
         }
         lua_pop(L, 1);
     }
     lua_pop(L, 1);
     return list;
+}
+
+/* The objects of wrap, which name the first policies; the others have none. */
+static void read_objects(lua_State *L, aisim_l_router *r, int table)
+{
+    lua_getfield(L, table, "wrap");
+    r->wrapped = (uint32_t)luaL_len(L, -1);
+    for (uint32_t i = 0; i < r->inners.len; i++) {
+        int object = LUA_NOREF;
+        if (i < r->wrapped) {
+            lua_rawgeti(L, -1, (lua_Integer)i + 1);
+            object = aisim_l_anchor(L, r->s);
+        }
+        aisim_array_push(&r->objects, object);
+    }
+    lua_pop(L, 1);
 }
 
 static void read_calls(lua_State *L, aisim_l_router *r, int table)
@@ -201,22 +218,23 @@ static void read_calls(lua_State *L, aisim_l_router *r, int table)
     r->out = aisim_l_anchor(L, s);
     if (r->pick != LUA_NOREF) {
         lua_getfield(L, table, "pick");
-        r->pick_arguments = aisim_l_wanted_arguments(L, -1, r->wraps ? 4 : 3);
+        r->pick_arguments = aisim_l_wanted_arguments(L, -1, r->wrapped > 0 ? 4 : 3);
         lua_pushvalue(L, -1);
         const char *first = lua_getlocal(L, NULL, 1); /* a parameter's name; nothing is pushed */
         r->wants_request = first == NULL || strcmp(first, "_") != 0;
         lua_pop(L, 1);
         lua_pop(L, 1);
     }
-    if (r->wraps) {
+    if (r->wrapped > 0) {
         lua_pushlightuserdata(L, r);
-        lua_pushcclosure(L, ask_inner, 1);
+        lua_pushcclosure(L, aisim_l_router_inner, 1);
         r->ask = aisim_l_anchor(L, s);
     }
 }
 
 /* core sim:router_(pool number, checked options: name, pick, filter and score as lists, columns,
- * telemetry_period_ms, delay_ms, regret, tick_ms, wrap, affinity, callbacks) */
+ * telemetry_period_ms, delay_ms, regret, tick_ms, wrap as a list of aisim.RouterPolicy, affinity,
+ * callbacks) */
 static int sim_router(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
@@ -240,34 +258,34 @@ static int sim_router(lua_State *L)
     r->targets = targets;
     r->tick_ns = tick_ns;
     targets->name = r->name;
-    lua_getfield(L, 3, "wrap");
-    lua_getfield(L, 3, "affinity");
-    r->wraps = !lua_isnil(L, -2);
-    uint32_t scorers = (uint32_t)r->wraps + !lua_isnil(L, -1);
+    r->pool = pool;
     for (uint32_t i = 0; i < inners->len; i++) {
         aisim_array_push(&r->inners, inners->data[i]);
     }
     inners->len = 0; /* they belong to r now */
+    read_objects(L, r, 3);
     read_calls(L, r, 3);
     read_filters(L, r, 3);
-    read_scorers(L, r, 3, scorers);
+    bool bound = lua_getfield(L, 3, "affinity") != LUA_TNIL;
+    read_scorers(L, r, 3, r->wrapped + bound);
     r->place = place_of(r);
     if (r->scorers.len > 0) {
         r->costs = aisim_l_targets_costs(L, targets);
     }
     lua_pushfstring(L, "router/%d/%s", (int)pool + 1, name);
     r->rng = aisim_rng_named(aisim_sim_seed(s->sim), lua_tostring(L, -1));
-    aisim_router router = {.name = r->name,
-                           .context = r,
-                           .pick = aisim_l_router_pick,
-                           .free = free_router,
-                           .delay_ns = delay_ns};
+    r->router = (aisim_router){.name = r->name,
+                               .context = r,
+                               .pick = aisim_l_router_pick,
+                               .free = free_router,
+                               .delay_ns = delay_ns};
     lua_getfield(L, 3, "regret");
-    router.regret = lua_toboolean(L, -1);
-    aisim_l_router_listen(r, &router);
-    targets->bound = router.bound;
+    r->router.regret = lua_toboolean(L, -1);
+    aisim_l_router_listen(r, &r->router);
+    targets->router = r;
+    targets->bound = r->router.bound;
     targets->bound_context = r;
-    aisim_sim_router(s->sim, pool, &router);
+    aisim_sim_router(s->sim, pool, &r->router);
     if (r->on_tick != LUA_NOREF) {
         aisim_l_router_tick(r);
     }
@@ -282,7 +300,7 @@ static int sim_router_builtin(lua_State *L)
     aisim_router router;
     lua_settop(L, 5);
     int64_t delay_ns = aisim_l_check_ms(L, 4, "router: delay_ms");
-    make_builtin(L, s, pool, 3, false, &router);
+    aisim_l_router_builtin(L, s, pool, 3, 0, &router);
     router.delay_ns = delay_ns;
     router.regret = lua_toboolean(L, 5);
     aisim_sim_router(s->sim, pool, &router);
@@ -306,8 +324,10 @@ static int l_router_names(lua_State *L)
 
 void aisim_l_router_register(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"router_names", l_router_names}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"router_names", l_router_names}, {"router_check", l_router_check}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
+    aisim_l_router_ask_register(L);
     aisim_l_extend(L, "aisim.Sim",
                    (const luaL_Reg[]){{"router_", sim_router},
                                       {"router_builtin_", sim_router_builtin},

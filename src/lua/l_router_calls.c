@@ -92,18 +92,32 @@ static void on_done(void *context, const aisim_request *request, uint32_t rank)
     }
 }
 
-/* on_kv_stored(target, blocks, tier, now), on_kv_removed likewise: once per stretch of a run, at
- * the pass end that made it visible; the device only */
-static void on_kv(void *context, uint32_t rank, bool stored, uint32_t run, uint32_t first,
-                  uint32_t count)
+static void inners_on_kv(const aisim_l_router *r, uint32_t rank, aisim_router_tier tier,
+                         bool stored, uint32_t run, uint32_t first, uint32_t count)
 {
+    for (uint32_t i = 0; i < r->inners.len; i++) {
+        const aisim_router *inner = &r->inners.data[i];
+        if (inner->on_kv != NULL && (tier == AISIM_ROUTER_DEVICE || inner->host_kv)) {
+            inner->on_kv(inner->context, rank, tier, stored, run, first, count);
+        }
+    }
+}
+
+/* on_kv_stored(target, blocks, tier, now), on_kv_removed likewise: once per stretch of a run, at
+ * the pass end (host tier: or the end of a copy) that made it visible */
+static void on_kv(void *context, uint32_t rank, aisim_router_tier tier, bool stored, uint32_t run,
+                  uint32_t first, uint32_t count)
+{
+    static const char *const tiers[] = {[AISIM_ROUTER_DEVICE] = "device",
+                                        [AISIM_ROUTER_HOST] = "host",
+                                        [AISIM_ROUTER_SHARED] = "shared"};
     const aisim_l_router *r = context;
     uint64_t outer;
-    EACH_INNER(r, on_kv, rank, stored, run, first, count)
+    inners_on_kv(r, rank, tier, stored, run, first, count);
     if (open(r, stored ? "on_kv_stored of router" : "on_kv_removed of router",
              stored ? r->on_kv_stored : r->on_kv_removed, NULL, rank, &outer)) {
         lua_pushinteger(r->s->L, count);
-        lua_pushliteral(r->s->L, "device");
+        lua_pushstring(r->s->L, tiers[tier]);
         close_with_now(r, outer, 3);
     }
 }
@@ -170,12 +184,13 @@ void aisim_l_router_listen(const aisim_l_router *r, aisim_router *out)
     bool kv = r->on_kv_stored != LUA_NOREF || r->on_kv_removed != LUA_NOREF;
     bool worker = r->on_worker_up != LUA_NOREF || r->on_worker_drain != LUA_NOREF ||
                   r->on_worker_down != LUA_NOREF;
-    bool lost = false, done = r->on_done != LUA_NOREF, affinity = false;
+    bool lost = false, done = r->on_done != LUA_NOREF, affinity = false, host = kv;
     for (uint32_t i = 0; i < r->inners.len; i++) {
         const aisim_router *inner = &r->inners.data[i];
         dispatch = dispatch || inner->on_dispatch != NULL;
         first = first || inner->on_first_token != NULL;
         kv = kv || inner->on_kv != NULL;
+        host = host || inner->host_kv;
         worker = worker || inner->on_worker != NULL;
         lost = lost || inner->on_lost != NULL;
         done = done || inner->on_done != NULL;
@@ -184,11 +199,13 @@ void aisim_l_router_listen(const aisim_l_router *r, aisim_router *out)
     out->on_dispatch = dispatch ? on_dispatch : NULL;
     out->on_first_token = first ? on_first_token : NULL;
     out->on_kv = kv ? on_kv : NULL;
+    out->host_kv = host;
     out->on_worker = worker ? on_worker : NULL;
     out->on_lost = lost ? on_lost : NULL;
     out->on_done = done ? on_done : NULL;
     out->bound = affinity ? bound : NULL;
-    if (r->wraps && r->inners.data[0].queue_key != NULL) {
+    if (r->inners.len > 0 && r->objects.data[0] != LUA_NOREF &&
+        r->inners.data[0].queue_key != NULL) { /* the first that pick may ask orders the queue */
         out->queue_key = queue_key;
     }
 }

@@ -170,8 +170,8 @@ static bool sieve(aisim_l_router *r, int fn, aisim_error *err)
     uint32_t left = 0;
     for (uint32_t i = 0; i < r->kept.len; i++) {
         if (lua_rawgeti(L, top + 1, (lua_Integer)i + 1) != LUA_TBOOLEAN) {
-            const char *what =
-                lua_pushfstring(L, "filtered candidate %d by %s", (int)i + 1, aisim_l_push_shown(L, -1));
+            const char *what = lua_pushfstring(L, "filtered candidate %d by %s", (int)i + 1,
+                                               aisim_l_push_shown(L, -1));
             aisim_l_router_refuse(r, r->request, what, "out[i] is true or false", err);
             lua_settop(L, top);
             return false;
@@ -283,7 +283,7 @@ static uint32_t ask_pick(aisim_l_router *r, int64_t *overlap, aisim_error *err)
     }
     lua_settop(L, top + 1 + (n > 3 ? 3 : n));
     if (n > 3) {
-        lua_rawgeti(L, s->refs, r->ask); /* nil without wrap */
+        lua_rawgeti(L, s->refs, r->ask);
     }
     uint32_t choice = AISIM_NONE;
     if (aisim_l_call(s, outer, n, 2)) {
@@ -308,8 +308,8 @@ uint32_t aisim_l_router_pick(void *context, aisim_sim *sim, const aisim_request 
     }
     r->asked = targets;
     r->request = request;
-    r->inner_choice = AISIM_NONE;
-    r->inner_overlap = -1;
+    r->advice.len = 0;
+    r->s->deciding = r;
     r->kept.len = 0;
     for (uint32_t i = 0; i < targets->n; i++) {
         aisim_array_push(&r->kept, i);
@@ -330,10 +330,14 @@ uint32_t aisim_l_router_pick(void *context, aisim_sim *sim, const aisim_request 
         *overlap = choice == AISIM_NONE ? -1 : aisim_l_targets_overlap(r->targets, choice);
     }
     choice = choice == AISIM_NONE ? AISIM_NONE : r->kept.data[choice];
-    if (choice != AISIM_NONE && *overlap < 0 && choice == r->inner_choice) {
-        *overlap = r->inner_overlap; /* its prediction decided */
+    for (uint32_t i = r->advice.len; choice != AISIM_NONE && *overlap < 0 && i > 0; i--) {
+        if (r->advice.data[i - 1].choice == choice) { /* its prediction decided */
+            *overlap = r->advice.data[i - 1].overlap;
+        }
     }
     r->targets->request = NULL;
     r->asked = NULL;
+    r->s->deciding = NULL;
+    r->decided = true;
     return choice;
 }

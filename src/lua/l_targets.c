@@ -30,6 +30,7 @@ static const char *const column_names[AISIM_L_COLUMNS] = {"worker",
                                                           "overlap_blocks",
                                                           "host_overlap_blocks",
                                                           "disk_overlap_blocks",
+                                                          "shared_overlap_blocks",
                                                           "usable_overlap_blocks",
                                                           "bound",
                                                           "telemetry_age_ms"};
@@ -114,12 +115,18 @@ static double value_of(aisim_l_targets *t, uint32_t column, uint32_t i)
     case AISIM_L_COL_KV_TOTAL:
         return (double)seen->kv_total;
     case AISIM_L_COL_OVERLAP:
-    case AISIM_L_COL_USABLE_OVERLAP:
         return (double)aisim_sim_overlap_blocks(t->s->sim, t->request, t->ranks[i]);
+    case AISIM_L_COL_USABLE_OVERLAP:
+        return (double)aisim_sim_usable_blocks(t->s->sim, t->request, t->ranks[i]);
+    case AISIM_L_COL_HOST_OVERLAP:
+        return (double)aisim_sim_host_blocks(t->s->sim, t->request, t->ranks[i],
+                                             AISIM_ROUTER_HOST);
+    case AISIM_L_COL_SHARED_OVERLAP:
+        return (double)aisim_sim_host_blocks(t->s->sim, t->request, t->ranks[i],
+                                             AISIM_ROUTER_SHARED);
     case AISIM_L_COL_BOUND:
         return t->bound != NULL && t->bound_rank == t->ranks[i] ? 1.0 : 0.0;
-    case AISIM_L_COL_HOST_OVERLAP:
-    case AISIM_L_COL_DISK_OVERLAP:
+    case AISIM_L_COL_DISK_OVERLAP: /* there is no such tier */
         return 0.0;
     case AISIM_L_COL_TELEMETRY_AGE:
         return t->telemetry_period_ns > 0
@@ -319,6 +326,41 @@ static int targets_index(lua_State *L)
     lua_pushvalue(L, -1);
     lua_rawseti(L, 1, i); /* from now on a plain element */
     return 1;
+}
+
+aisim_l_targets *aisim_l_targets_at(lua_State *L, int index)
+{
+    aisim_l_targets *t = NULL;
+    int top = lua_gettop(L);
+    if (lua_type(L, index) == LUA_TTABLE && lua_getmetatable(L, index)) {
+        lua_pushliteral(L, "__index");
+        lua_rawget(L, -2);
+        if (lua_tocfunction(L, -1) == targets_index && lua_getupvalue(L, -1, 1) != NULL) {
+            t = lua_touserdata(L, -1);
+        }
+    }
+    lua_settop(L, top);
+    return t;
+}
+
+aisim_l_targets *aisim_l_check_target(lua_State *L, int arg, uint32_t *row)
+{
+    const l_view *view = luaL_checkudata(L, arg, VIEW);
+    if (view->t->request == NULL || view->row >= view->t->n) {
+        aisim_l_fail(L, "target %d: used outside of its routing decision", (int)view->row + 1);
+    }
+    *row = view->row;
+    return view->t;
+}
+
+void aisim_l_targets_check_load(lua_State *L, const aisim_l_targets *t)
+{
+    for (uint32_t c = AISIM_L_COL_ACTIVE_PREFILL_TOKENS; c <= AISIM_L_COL_ACTIVE_BLOCKS; c++) {
+        if (t->strict && !(t->declared & (UINT32_C(1) << c))) {
+            aisim_l_fail(L, "router '%s': column '%s' is not kept; add it to columns", t->name,
+                         column_names[c]);
+        }
+    }
 }
 
 static int targets_newindex(lua_State *L)

@@ -18,6 +18,7 @@ typedef enum {
     AISIM_L_COL_OVERLAP,
     AISIM_L_COL_HOST_OVERLAP,
     AISIM_L_COL_DISK_OVERLAP,
+    AISIM_L_COL_SHARED_OVERLAP,
     AISIM_L_COL_USABLE_OVERLAP,
     AISIM_L_COL_BOUND,
     AISIM_L_COL_TELEMETRY_AGE,
@@ -44,7 +45,7 @@ typedef struct aisim_l_targets {
     uint32_t n, cap;
     uint32_t *ranks;        /**< of the candidates, in order */
     aisim_rank_view *views; /**< of the candidates, filled at first need */
-    double *values; /**< scratch: one column */
+    double *values;         /**< scratch: one column */
     uint64_t views_decision;
     bool overlap_used;                      /**< in this decision */
     int64_t telemetry_period_ns;            /**< 0 = always current */
@@ -53,7 +54,8 @@ typedef struct aisim_l_targets {
     aisim_l_column columns[AISIM_L_COLUMNS];
     uint32_t (*bound)(void *context, const aisim_request *request); /**< NULL = no affinity */
     void *bound_context;
-    uint32_t bound_rank; /**< of the decision, once the column was asked for */
+    struct aisim_l_router *router; /**< that decides with them, NULL = the admission */
+    uint32_t bound_rank;           /**< of the decision, once the column was asked for */
 } aisim_l_targets;
 
 /** Makes the object and anchors it. `columns` is the stack index of a list of names or nil (all, as
@@ -72,6 +74,15 @@ int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t i);
 
 /** Adds the field `cost`, an array that the policy fills before it asks pick. @return its ref */
 int aisim_l_targets_costs(lua_State *L, aisim_l_targets *t);
+
+/** The targets object at a stack index (the table a policy gets). @return NULL = something else */
+aisim_l_targets *aisim_l_targets_at(lua_State *L, int index);
+
+/** The view targets[i] at an argument, of the decision under way. Raises. @param row  from 0 */
+aisim_l_targets *aisim_l_check_target(lua_State *L, int arg, uint32_t *row);
+
+/** Raises unless the load columns are kept: they are declared, or every column is. */
+void aisim_l_targets_check_load(lua_State *L, const aisim_l_targets *t);
 
 /** Pushes a table {worker, rank, id} of a global rank, the same for every call. */
 void aisim_l_push_target(lua_State *L, aisim_l_sim *s, uint32_t rank);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/map.h"
 #include "lua/l_cluster.h"
 
@@ -23,6 +24,7 @@ typedef struct l_functions {
     aisim_l_sim *s;
     char *name;
     int pass, prefill, decode;     /* refs, LUA_NOREF = absent */
+    int transfer;                  /* refs */
     int arguments;                 /* of pass */
     int batch;                     /* refs: the table */
     bool filled;                   /* it holds columns of the last call */
@@ -194,6 +196,47 @@ static aisim_status price(void *context, const aisim_pass_shape *shape,
     return status;
 }
 
+/* transfer(kind, bytes, src, dst) -> ms >= 0; after a mistake the run ends behind this event. */
+static int64_t price_transfer(void *context, aisim_transfer kind, uint64_t bytes, uint32_t src,
+                              uint32_t dst)
+{
+    static const char *const kinds[] = {[AISIM_TRANSFER_HANDOFF] = "handoff",
+                                        [AISIM_TRANSFER_OFFLOAD] = "offload",
+                                        [AISIM_TRANSFER_RESTORE] = "restore"};
+    const l_functions *f = context;
+    aisim_l_sim *s = f->s;
+    if (s->L == NULL || aisim_l_broken(s)) {
+        return 0;
+    }
+    lua_State *L = s->L;
+    int top = lua_gettop(L);
+    uint64_t outer = aisim_l_begin(s);
+    s->site = (aisim_l_site){"timing model", f->name, NULL, AISIM_NONE, 0};
+    lua_rawgeti(L, s->refs, f->transfer);
+    lua_pushstring(L, kinds[kind]);
+    lua_pushinteger(L, (lua_Integer)bytes);
+    lua_pushinteger(L, (lua_Integer)src + 1);
+    lua_pushinteger(L, (lua_Integer)dst + 1);
+    double ms = 0.0;
+    if (aisim_l_call(s, outer, 4, 1)) {
+        ms = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : (double)NAN;
+        if (!isfinite(ms) || ms < 0.0) {
+            const char *got = aisim_l_push_shown(L, -1);
+            lua_rawgeti(L, s->refs, f->transfer);
+            aisim_l_where_function(L, -1);
+            lua_pushfstring(L,
+                            "%s: timing model '%s': transfer returned %s for '%s', bytes=%I, "
+                            "src=%d, dst=%d; a finite number of ms >= 0 expected",
+                            lua_tostring(L, -1), f->name, got, kinds[kind], (LUAI_UACINT)bytes,
+                            (int)src + 1, (int)dst + 1);
+            aisim_l_abort(s, L);
+            ms = 0.0;
+        }
+    }
+    lua_settop(L, top);
+    return aisim_ns_from_ms(ms);
+}
+
 static int anchor_function(lua_State *L, aisim_l_sim *s, int spec, const char *key)
 {
     if (lua_getfield(L, spec, key) != LUA_TFUNCTION) {
@@ -203,7 +246,8 @@ static int anchor_function(lua_State *L, aisim_l_sim *s, int spec, const char *k
     return aisim_l_anchor(L, s);
 }
 
-aisim_timing *aisim_l_timing_from_functions(lua_State *L, aisim_l_sim *s, int spec, int machine)
+aisim_timing *aisim_l_timing_from_functions(lua_State *L, aisim_l_sim *s, int spec, int machine,
+                                            aisim_transfer_price *transfer)
 {
     aisim_l_cluster *cluster = aisim_l_cluster_of(s);
     l_functions *f = aisim_alloc_zero(1, sizeof *f);
@@ -214,6 +258,7 @@ aisim_timing *aisim_l_timing_from_functions(lua_State *L, aisim_l_sim *s, int sp
     f->pass = anchor_function(L, s, spec, "pass");
     f->prefill = anchor_function(L, s, spec, "prefill");
     f->decode = anchor_function(L, s, spec, "decode");
+    f->transfer = anchor_function(L, s, spec, "transfer");
     if (f->pass != LUA_NOREF) {
         lua_getfield(L, spec, "pass");
         f->arguments = aisim_l_wanted_arguments(L, -1, 6);
@@ -231,6 +276,9 @@ aisim_timing *aisim_l_timing_from_functions(lua_State *L, aisim_l_sim *s, int sp
     lua_getfield(L, spec, "pure");
     const aisim_timing_traits traits = {.pure = lua_toboolean(L, -1), .items = f->arguments > 5};
     lua_pop(L, 2);
+    if (f->transfer != LUA_NOREF) {
+        *transfer = (aisim_transfer_price){price_transfer, f, traits.pure};
+    }
     aisim_error err = {0};
     aisim_timing *timing = NULL;
     if (aisim_timing_callback(price, f, traits, &timing, &err) != AISIM_OK) {

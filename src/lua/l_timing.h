@@ -13,9 +13,11 @@
 aisim_timing **aisim_l_push_timing(lua_State *L, aisim_timing *timing);
 
 /** A timing model that calls the functions of the table at `spec` (name, pure, pass or prefill and
- *  decode; checked by lua/aisim/timing.lua). @param machine  stack index of the pool's machine,
- *  which built-in models called from the function take over. Raises. */
-aisim_timing *aisim_l_timing_from_functions(lua_State *L, aisim_l_sim *s, int spec, int machine);
+ *  decode, transfer; checked by lua/aisim/timing.lua). @param machine  stack index of the pool's
+ * machine, which built-in models called from the function take over.
+ *  @param transfer  receives the price of transfers if the table has one. Raises. */
+aisim_timing *aisim_l_timing_from_functions(lua_State *L, aisim_l_sim *s, int spec, int machine,
+                                            aisim_transfer_price *transfer);
 
 /** Adds the object `timing` to a node of the report: passes, time and where it came from, summed
  *  over the pools; operations without measured data by name (timing.md §7). */

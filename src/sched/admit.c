@@ -35,8 +35,9 @@ static void find_tokens(aisim_rank *rank, const aisim_request *r, aisim_head_hit
     hit->tokens = hit->blocks * pool->block_size;
 }
 
-/* E-S8, E-S9: the longest length at which tokens and a complete checkpoint agree. */
-static void find_state(aisim_rank *rank, const aisim_request *r, aisim_head_hit *hit)
+/* E-S8, E-S9: the longest length at which tokens and a checkpoint agree that is complete: not one
+ * of `pass`. */
+static void find_state(aisim_rank *rank, const aisim_request *r, uint32_t pass, aisim_head_hit *hit)
 {
     aisim_block_pool *pool = &rank->pool;
     const aisim_kv_config *kv = &rank->config.kv;
@@ -57,8 +58,7 @@ static void find_state(aisim_rank *rank, const aisim_request *r, aisim_head_hit 
         dense -= b; /* once, before a checkpoint is searched */
     }
     bool wait = kv->same_pass_hit == AISIM_SAME_PASS_WAIT; /* R12 */
-    aisim_state_hit found =
-        aisim_state_find(pool, r->lease.run, dense, whole, rank->plan_serial, wait);
+    aisim_state_hit found = aisim_state_find(pool, r->lease.run, dense, whole, pass, wait);
     hit->tokens = found.tokens;
     hit->source = found.state;
     hit->same_pass = found.same_pass;
@@ -86,7 +86,7 @@ static aisim_head_hit lookup(aisim_rank *rank, uint32_t slot, const aisim_reques
     aisim_head_hit hit = {.source = AISIM_NO_STATE, .partial = AISIM_NONE};
     if (rank->pool.prefix_caching && !(r->flags & AISIM_REQF_NO_READ)) {
         if (aisim_rank_stateful(rank)) {
-            find_state(rank, r, &hit);
+            find_state(rank, r, rank->plan_serial, &hit);
         } else {
             find_tokens(rank, r, &hit);
         }
@@ -98,6 +98,20 @@ static aisim_head_hit lookup(aisim_rank *rank, uint32_t slot, const aisim_reques
     rank->memo_stable = !aisim_rank_stateful(rank); /* a checkpoint may become visible by itself */
     rank->memo = hit;
     return hit;
+}
+
+uint32_t aisim_rank_usable_blocks(aisim_rank *rank, const aisim_request *r)
+{
+    uint32_t active;
+    if (!rank->pool.prefix_caching || !aisim_rank_stateful(rank)) {
+        return aisim_block_pool_lookup(&rank->pool, r->lease.run,
+                                       r->prompt_tokens / rank->pool.block_size, &active);
+    }
+    aisim_head_hit hit = {.source = AISIM_NO_STATE, .partial = AISIM_NONE};
+    uint32_t running =
+        rank->plan_serial + (rank->in_flight == 0); /* its checkpoints are not there */
+    find_state(rank, r, running, &hit);
+    return hit.tokens / rank->pool.block_size;
 }
 
 /* ---- gate ------------------------------------------------------------------------------------ */

@@ -377,11 +377,12 @@ void aisim_rank_tell_kv(aisim_rank *rank)
         const aisim_kv_log_entry *e = &pool->log.data[i];
         if (e->kind == AISIM_KV_STORED ||
             (e->kind == AISIM_KV_EVICTED && e->how == AISIM_GONE_LAST)) {
-            engine->kv_changed(engine->context, rank->index, e->kind == AISIM_KV_STORED, e->run,
-                               e->first, e->count);
+            engine->kv_changed(engine->context, rank->index, AISIM_TIER_DEVICE,
+                               e->kind == AISIM_KV_STORED, e->run, e->first, e->count);
         }
     }
     rank->kv_told = pool->log.len;
+    aisim_rank_tell_host(rank);
 }
 
 void aisim_rank_show_kv(aisim_rank *rank, int64_t end_ns)

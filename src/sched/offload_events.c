@@ -110,6 +110,20 @@ void aisim_rank_show_totals(const aisim_rank *rank, int64_t t_ns)
     aisim_emit(&rank->engine->observers, &event);
 }
 
+void aisim_rank_tell_host(aisim_rank *rank)
+{
+    const aisim_engine *engine = rank->engine;
+    if (rank->offload.host == NULL || engine->kv_changed == NULL || !engine->kv_host) {
+        return;
+    }
+    aisim_host_pool *pool = &rank->offload.host->group->pool;
+    while (pool->told < pool->changes.len) {
+        aisim_host_change change = pool->changes.data[pool->told++];
+        engine->kv_changed(engine->context, rank->index, AISIM_TIER_HOST, change.stored,
+                           change.blocks.run, change.blocks.first, change.blocks.count);
+    }
+}
+
 void aisim_offload_show(aisim_rank *rank, int64_t t_ns)
 {
     aisim_host_pool *pool = &rank->offload.host->group->pool;
@@ -133,4 +147,5 @@ void aisim_offload_show(aisim_rank *rank, int64_t t_ns)
         }
     }
     pool->changes.len = rank->pool.tracing ? pool->changes.len : 0; /* a test reads them */
+    pool->told = pool->changes.len;
 }

@@ -71,7 +71,8 @@ static inline void aisim_rank_listen(aisim_rank *rank)
     bool listened = (rank->engine->observers.mask & kv_events) != 0;
     rank->pool.listening = listened || rank->engine->kv_changed != NULL;
     if (rank->offload.host != NULL) {
-        rank->offload.host->group->pool.listening = listened;
+        rank->offload.host->group->pool.listening =
+            listened || (rank->engine->kv_changed != NULL && rank->engine->kv_host);
     }
 }
 

@@ -191,6 +191,11 @@ void aisim_rank_abandon(aisim_rank *rank);
 
 /** Tells engine.kv_changed what the cache log holds and it has not seen; a pass end does it too. */
 void aisim_rank_tell_kv(aisim_rank *rank);
+/** The same for its host tier alone, also while a pass is in flight (offload_events.c). */
+void aisim_rank_tell_host(aisim_rank *rank);
+/** Leading full blocks of the prompt that an admission now could use: state-cache models restore
+ *  at a checkpoint only (E-S8); for others the resident ones. O(depth + extents matched). */
+uint32_t aisim_rank_usable_blocks(aisim_rank *rank, const aisim_request *r);
 
 /** New priority: under `priority` the queue place follows. */
 void aisim_rank_set_priority(aisim_rank *rank, uint32_t slot, int32_t priority);

@@ -70,9 +70,12 @@ typedef struct aisim_engine {
     void (*reserved)(void *context, uint32_t slot);
     /** Called at the first token of a request; NULL = nobody counts prefill load. */
     void (*first_token)(void *context, uint32_t slot);
-    /** Blocks became visible or were evicted, told at the pass end (E-H7); NULL = nobody asks. */
-    void (*kv_changed)(void *context, uint32_t rank, bool stored, uint32_t run, uint32_t first,
-                       uint32_t count);
+    /** Blocks became visible or were evicted, told at the pass end (E-H7), those of the host tier
+     *  also at the end of a transfer; NULL = nobody asks. Of a shared tier any of its ranks tells.
+     */
+    void (*kv_changed)(void *context, uint32_t rank, aisim_tier tier, bool stored, uint32_t run,
+                       uint32_t first, uint32_t count);
+    bool kv_host; /**< kv_changed is told of the host tier too */
     /** Prompt tokens an infinite cache would reuse, -1 = unknown; NULL = nobody knows. */
     int64_t (*ideal)(void *context, const aisim_request *r);
     /** A scheduler point failed or answered nonsense: the run ends after this event. NULL = told

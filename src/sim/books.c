@@ -39,6 +39,16 @@ static void count_blocks(aisim_sim *sim, const aisim_request *r, uint32_t rank, 
     load->private_blocks += (uint64_t)by * (r->prompt_tokens % b != 0);
 }
 
+uint64_t aisim_sim_potential_blocks(aisim_sim *sim, const aisim_request *request, uint32_t rank)
+{
+    const sim_load *load = &sim->loads.data[rank];
+    uint32_t b = sim->ranks.data[rank]->pool.block_size;
+    uint64_t r = ((uint64_t)request->prompt_tokens + b - 1) / b;
+    sim_prompt_path(sim->engine.content, request, b, &sim->path);
+    return load->blocks.blocks + load->private_blocks + (r > 0 ? r : 1) -
+           aisim_span_covered(&load->blocks, sim->path.data, sim->path.len);
+}
+
 /* The decode rank of a hand-off has books of its own beside those of the prefill rank. */
 static bool at_decode_end(const aisim_sim *sim, uint32_t slot, uint32_t rank)
 {
@@ -61,6 +71,10 @@ void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, boo
     sim_booked *booked = &sim->booked.data[slot];
     if (prefills) {
         uint64_t hit = overlap >= 0 ? (uint64_t)overlap : aisim_sim_overlap_blocks(sim, r, rank);
+        if (aisim_sim_stateful(sim, sim->workers.data[sim->rank_workers.data[rank]].pool)) {
+            uint64_t usable = aisim_sim_usable_blocks(sim, r, rank);
+            hit = usable < hit ? usable : hit; /* §1 */
+        }
         uint64_t cached = hit * sim->ranks.data[rank]->pool.block_size;
         booked->uncached = cached < r->prompt_tokens ? r->prompt_tokens - (uint32_t)cached : 0;
         booked->counted = true;

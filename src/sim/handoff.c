@@ -282,8 +282,14 @@ static void tell(aisim_sim *sim, uint32_t slot, aisim_event_type type, int64_t e
     aisim_emit(&sim->engine.observers, &event);
 }
 
-static int64_t duration_ns(const aisim_handoff_config *link, uint64_t tokens)
+static int64_t duration_ns(const aisim_sim *sim, const sim_handoff *h, uint64_t tokens)
 {
+    const aisim_handoff_config *link = &sim->handoffs.config;
+    uint32_t src = worker_of(sim, h->prefill_rank), dst = worker_of(sim, h->decode_rank);
+    const aisim_transfer_price *p = &sim->pools.data[sim->workers.data[src].pool].transfer;
+    if (p->price != NULL) {
+        return link->latency_ns + p->price(p->context, AISIM_TRANSFER_HANDOFF, h->bytes, src, dst);
+    }
     double ms = link->gb_per_second > 0 ? aisim_handoff_ms(tokens, link->bytes_per_token,
                                                            link->state_bytes, link->gb_per_second)
                                         : 0.0;
@@ -312,7 +318,7 @@ static void begin_transfer(aisim_sim *sim, uint32_t slot)
     h->held_ns = sim->now_ns;
     h->begin_ns = shadow->waiting_since_ns > sim->now_ns ? shadow->waiting_since_ns : sim->now_ns;
     h->bytes = (uint64_t)((double)tokens * link->bytes_per_token + link->state_bytes + 0.5);
-    int64_t end_ns = h->begin_ns + duration_ns(link, tokens);
+    int64_t end_ns = h->begin_ns + duration_ns(sim, h, tokens);
     tell(sim, slot, AISIM_EV_TRANSFER_START, end_ns);
     aisim_heap_push(&sim->heap, end_ns, AISIM_CLASS_TRANSFER, AISIM_ENTRY_HANDOFF, slot, h->serial,
                     false);

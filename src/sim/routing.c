@@ -1,7 +1,7 @@
 /* routing.c - connects a router (cluster/route.h) to a simulation.
  *
  * Target i of the router is the i-th rank of the pool; a worker that is added later gets the next
- * targets, with weight 1. A request is known by the slot of its
+ * targets and the next weight, 1 behind the last. A request is known by the slot of its
  * handle. The path of a prompt is read off the content tree: each run on it contributes the full
  * blocks whose last token lies in it, so a path is a few extents however long the prompt is. */
 #include "sim/routing.h"
@@ -23,6 +23,8 @@ typedef struct builtin {
     AISIM_ARRAY(uint32_t) ranks;   /* of each target */
     AISIM_ARRAY(uint32_t) targets; /* of each rank, AISIM_NONE = of another pool */
     uint32_t workers;              /* that its targets belong to */
+    uint32_t n_weights;            /* those of workers to come included */
+    double weights[AISIM_ROUTE_MAX_WEIGHTS];
     uint32_t block_size;
     int64_t telemetry_period_ns;
     bool output_blocks;
@@ -92,8 +94,21 @@ static void hold(void *context, uint64_t run, bool held)
 static void resident(void *context, uint32_t slot, uint32_t target, aisim_route_tiers *out)
 {
     const builtin *b = context;
+    uint32_t rank = b->ranks.data[target];
     (void)slot;
-    out->device = (uint32_t)aisim_sim_overlap_blocks(b->sim, b->request, b->ranks.data[target]);
+    out->device = (uint32_t)aisim_sim_overlap_blocks(b->sim, b->request, rank);
+    if (aisim_route_wants_host(b->route)) {
+        out->host = (uint32_t)aisim_sim_host_blocks(b->sim, b->request, rank, AISIM_ROUTER_HOST);
+        out->shared =
+            (uint32_t)aisim_sim_host_blocks(b->sim, b->request, rank, AISIM_ROUTER_SHARED);
+    }
+}
+
+static uint32_t usable(void *context, uint32_t slot, uint32_t target)
+{
+    const builtin *b = context;
+    (void)slot;
+    return (uint32_t)aisim_sim_usable_blocks(b->sim, b->request, b->ranks.data[target]);
 }
 
 /* ---- callbacks of the simulation ---------------------------------------------------------------
@@ -231,9 +246,12 @@ static void on_done(void *context, const aisim_request *request, uint32_t rank)
     }
 }
 
-static void on_kv(void *context, uint32_t rank, bool stored, uint32_t run, uint32_t first,
-                  uint32_t count)
+static void on_kv(void *context, uint32_t rank, aisim_router_tier tier, bool stored, uint32_t run,
+                  uint32_t first, uint32_t count)
 {
+    static const aisim_route_tier tiers[] = {[AISIM_ROUTER_DEVICE] = AISIM_ROUTE_DEVICE,
+                                             [AISIM_ROUTER_HOST] = AISIM_ROUTE_HOST,
+                                             [AISIM_ROUTER_SHARED] = AISIM_ROUTE_SHARED};
     builtin *b = context;
     if (!aisim_content_alive(aisim_sim_content(b->sim), run)) {
         return; /* came and went since the last telling: the router never had it */
@@ -241,13 +259,13 @@ static void on_kv(void *context, uint32_t rank, bool stored, uint32_t run, uint3
     aisim_route_extent where = {run, first, count};
     aisim_route_clock(b->route, aisim_sim_now(b->sim));
     aisim_route_kv_event(b->route, b->targets.data[rank],
-                         stored ? AISIM_ROUTE_STORED : AISIM_ROUTE_REMOVED, AISIM_ROUTE_DEVICE,
-                         where);
+                         stored ? AISIM_ROUTE_STORED : AISIM_ROUTE_REMOVED, tiers[tier], where);
 }
 
 /* The ranks of a worker become targets. */
-static void add_worker(builtin *b, uint32_t worker, double weight)
+static void add_worker(builtin *b, uint32_t worker)
 {
+    double weight = b->workers < b->n_weights ? b->weights[b->workers] : 1.0;
     b->workers++;
     for (uint32_t rank = b->targets.len; rank < aisim_sim_ranks(b->sim); rank++) {
         aisim_rank_view view;
@@ -280,7 +298,7 @@ static void on_worker(void *context, uint32_t worker)
     aisim_route_clock(b->route, aisim_sim_now(b->sim));
     aisim_sim_rank(b->sim, b->ranks.data[b->ranks.len - 1], &last);
     if (worker > last.worker) {
-        add_worker(b, worker, 1.0);
+        add_worker(b, worker);
     }
     for (uint32_t i = 0; i < b->ranks.len; i++) {
         aisim_rank_view view;
@@ -302,7 +320,7 @@ static double queue_key(void *context, const aisim_request *request, bool joins)
         }
         b->keys.data[slot] = aisim_route_queue_key(b->route, aisim_sim_now(b->sim), &asked);
     }
-    return b->keys.data[slot];
+    return slot < b->keys.len ? b->keys.data[slot] : 0.0; /* it queued before this policy came */
 }
 
 static void free_builtin(void *context)
@@ -335,13 +353,16 @@ static aisim_status add_targets(builtin *b, const aisim_route_options *o, aisim_
 {
     aisim_pool_view pool;
     aisim_sim_pool(b->sim, b->pool, &pool);
-    if (o->n_weights > 0 && o->n_weights != pool.n_workers) {
+    if (o->n_weights > 0 && o->n_weights < pool.n_workers) {
         return aisim_fail(err, AISIM_EINVAL,
-                          "router.weights has %u entries: the pool has %u workers, one each",
+                          "router.weights has %u entries: the pool has %u workers, one each (those "
+                          "behind are of workers added later)",
                           o->n_weights, pool.n_workers);
     }
+    b->n_weights = o->n_weights;
+    memcpy(b->weights, o->weights, sizeof b->weights);
     for (uint32_t i = 0; i < pool.n_workers; i++) {
-        add_worker(b, pool.workers[i], o->n_weights > 0 ? o->weights[i] : 1.0);
+        add_worker(b, pool.workers[i]);
     }
     for (uint32_t i = 0; i < b->ranks.len; i++) {
         aisim_rank_view view;
@@ -352,17 +373,20 @@ static aisim_status add_targets(builtin *b, const aisim_route_options *o, aisim_
 }
 
 aisim_status aisim_router_new(aisim_sim *sim, uint32_t pool, const aisim_route_options *options,
-                              bool advises, aisim_router *out, aisim_error *err)
+                              uint32_t advisor, aisim_router *out, aisim_error *err)
 {
     if (plain_round_robin(options)) {
         *out = aisim_router_round_robin();
         return AISIM_OK;
     }
-    char stream[24];
-    snprintf(stream, sizeof stream, pool == 0 ? "router" : "router/%u", pool + 1);
+    char stream[40];
+    int n = snprintf(stream, sizeof stream, pool == 0 ? "router" : "router/%u", pool + 1);
+    if (advisor > 1) {
+        snprintf(stream + n, sizeof stream - (size_t)n, "+%u", advisor);
+    }
     builtin *b = aisim_alloc_zero(1, sizeof *b);
     b->sim = sim;
-    b->advises = advises;
+    b->advises = advisor > 0;
     b->block_size = aisim_sim_block_size(sim, pool);
     b->telemetry_period_ns = options->telemetry_period_ns;
     b->pool = pool;
@@ -372,6 +396,9 @@ aisim_status aisim_router_new(aisim_sim *sim, uint32_t pool, const aisim_route_o
                                  .context = b,
                                  .hold = hold,
                                  .resident = resident};
+    if (aisim_sim_stateful(sim, pool)) {
+        config.usable = usable;
+    }
     aisim_status status = aisim_route_new(&config, &b->route, err);
     if (status == AISIM_OK) {
         status = add_targets(b, options, err);
@@ -398,12 +425,16 @@ aisim_status aisim_router_new(aisim_sim *sim, uint32_t pool, const aisim_route_o
         (aisim_route_wants_prefill(b->route) || aisim_route_wants_overlap(b->route) ||
          options->queue_order == AISIM_QUEUE_WSPT)) {
         out->on_kv = on_kv;
+        out->host_kv = aisim_route_wants_host(b->route);
     }
     if (options->queue_order != AISIM_QUEUE_FCFS) {
         out->queue_key = queue_key;
     }
     if (options->telemetry_period_ns > 0 && aisim_route_wants_telemetry(b->route)) {
-        b->timer = aisim_sim_timer(sim, aisim_sim_now(sim), AISIM_CLASS_TIMER, true, sample, b);
+        int64_t period = options->telemetry_period_ns; /* §1: at multiples of it */
+        int64_t first_ns = (aisim_sim_now(sim) + period - 1) / period * period;
+        report_engine(b);
+        b->timer = aisim_sim_timer(sim, first_ns, AISIM_CLASS_TIMER, true, sample, b);
     }
     return AISIM_OK;
 }

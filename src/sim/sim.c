@@ -131,7 +131,7 @@ uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool_index)
         aisim_array_push(&sim->ranks, rank);
         aisim_array_push(&sim->rank_workers, worker.index);
         aisim_array_push(&sim->loads, (sim_load){0});
-        sim_tier_attach(sim, rank);
+        sim_tier_attach(sim, rank, pool->transfer);
     }
     aisim_array_push(&pool->workers, worker.index);
     aisim_array_push(&sim->workers, worker);
@@ -178,7 +178,7 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
     if (status != AISIM_OK) {
         return status;
     }
-    status = sim_tier_check(sim, &config->rank, err);
+    status = sim_tier_check(sim, config, err);
     if (status == AISIM_OK) {
         status = sim_handoff_check_pool(sim, config, err);
     }
@@ -192,6 +192,7 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
                      .role = config->role,
                      .rank = config->rank,
                      .timing = config->timing,
+                     .transfer = config->transfer,
                      .router = aisim_router_round_robin(),
                      .router_name = aisim_strdup("round_robin")};
     if (config->points != NULL) {
@@ -214,6 +215,11 @@ aisim_status aisim_sim_pool_add(aisim_sim *sim, const aisim_pool_config *config,
 uint32_t aisim_sim_pools(const aisim_sim *sim)
 {
     return sim->pools.len;
+}
+
+bool aisim_sim_stateful(const aisim_sim *sim, uint32_t pool)
+{
+    return sim->pools.data[pool].rank.kv.state_mode != AISIM_STATE_NONE;
 }
 
 uint32_t aisim_sim_block_size(const aisim_sim *sim, uint32_t pool)

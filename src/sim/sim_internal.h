@@ -17,6 +17,7 @@ typedef struct sim_pool {
     AISIM_ARRAY(uint32_t) ranks;   /* their ranks, ascending */
     struct aisim_timing *timing;
     aisim_points *points; /* NULL = none */
+    aisim_transfer_price transfer;
     aisim_router router;
     char *router_name;
     AISIM_ARRAY(uint32_t) queued;  /* slots that wait for a target, in order of arrival */
@@ -140,13 +141,20 @@ void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, boo
 void sim_unbook(aisim_sim *sim, uint32_t slot, uint32_t rank);
 /** Its prompt is computed: the tokens are no load any more (spec/routing.md §1). */
 void sim_uncount_prefill(aisim_sim *sim, uint32_t slot, uint32_t rank);
-/** Host tier for the rank just added to the list, private or shared (tiers.c). */
-void sim_tier_attach(aisim_sim *sim, aisim_rank *rank);
-/** The shared pool, if there is one, takes participants of this configuration. */
-aisim_status sim_tier_check(const aisim_sim *sim, const aisim_rank_config *config,
+/** Host tier for the rank just added to the list, private or shared (tiers.c).
+ *  @param price  of its copies; price.price NULL = bandwidths */
+void sim_tier_attach(aisim_sim *sim, aisim_rank *rank, aisim_transfer_price price);
+/** The shared pool, if there is one, takes participants of this configuration; a price of transfers
+ *  has transfers that it can price. */
+aisim_status sim_tier_check(const aisim_sim *sim, const aisim_pool_config *config,
                             aisim_error *err);
 /** Puts the next end of a transfer on the heap, for the tiers of the worker's ranks. */
 void sim_watch_worker(aisim_sim *sim, uint32_t worker);
+/** The rank shares its host memory with others. */
+bool sim_shared_tier(const aisim_sim *sim, uint32_t rank);
+/** Blocks of a shared tier: each router whose pool takes part hears once. */
+void sim_tell_shared(aisim_sim *sim, uint32_t rank, bool stored, uint32_t run, uint32_t first,
+                     uint32_t count);
 /** A transfer of the tier ends now. */
 void sim_transfer(aisim_sim *sim, uint32_t tier);
 void sim_tiers_free(aisim_sim *sim);

@@ -327,6 +327,11 @@ uint64_t aisim_sim_overlap_blocks(const aisim_sim *sim, const aisim_request *req
                                    request->prompt_tokens / pool->block_size, &active);
 }
 
+uint64_t aisim_sim_usable_blocks(const aisim_sim *sim, const aisim_request *request, uint32_t rank)
+{
+    return aisim_rank_usable_blocks(sim->ranks.data[rank], request);
+}
+
 static void on_first_token(void *context, uint32_t slot)
 {
     aisim_sim *sim = context;
@@ -339,14 +344,34 @@ static void on_first_token(void *context, uint32_t slot)
     sim->retry_routers = true;
 }
 
-static void on_kv(void *context, uint32_t rank, bool stored, uint32_t run, uint32_t first,
-                  uint32_t count)
+static void on_kv(void *context, uint32_t rank, aisim_tier tier, bool stored, uint32_t run,
+                  uint32_t first, uint32_t count)
 {
     aisim_sim *sim = context;
+    if (tier == AISIM_TIER_HOST && sim_shared_tier(sim, rank)) {
+        sim_tell_shared(sim, rank, stored, run, first, count);
+        return;
+    }
     uint32_t pool = sim->workers.data[sim->rank_workers.data[rank]].pool;
     const aisim_router *router = &sim->pools.data[pool].router;
+    if (router->on_kv != NULL && (tier == AISIM_TIER_DEVICE || router->host_kv)) {
+        router->on_kv(router->context, rank,
+                      tier == AISIM_TIER_DEVICE ? AISIM_ROUTER_DEVICE : AISIM_ROUTER_HOST, stored,
+                      run, first, count);
+    }
+}
+
+void aisim_sim_router_listen(aisim_sim *sim, uint32_t index, const aisim_router *router)
+{
+    sim_pool *pool = &sim->pools.data[index];
+    pool->router = *router;
+    pool->router.name = pool->router_name;
+    if (router->on_first_token != NULL) {
+        sim->engine.first_token = on_first_token;
+    }
     if (router->on_kv != NULL) {
-        router->on_kv(router->context, rank, stored, run, first, count);
+        sim->engine.kv_changed = on_kv;
+        sim->engine.kv_host = sim->engine.kv_host || router->host_kv;
     }
 }
 
@@ -357,15 +382,8 @@ void aisim_sim_router(aisim_sim *sim, uint32_t index, const aisim_router *router
         pool->router.free(pool->router.context);
     }
     aisim_free(pool->router_name);
-    pool->router = *router;
     pool->router_name = aisim_strdup(router->name);
-    pool->router.name = pool->router_name;
-    if (router->on_first_token != NULL) {
-        sim->engine.first_token = on_first_token;
-    }
-    if (router->on_kv != NULL) {
-        sim->engine.kv_changed = on_kv;
-    }
+    aisim_sim_router_listen(sim, index, router);
 }
 
 void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out)

@@ -21,9 +21,22 @@ static uint32_t shared_tier(const aisim_sim *sim)
     return i < sim->tiers.len ? i : AISIM_NONE;
 }
 
-aisim_status sim_tier_check(const aisim_sim *sim, const aisim_rank_config *config, aisim_error *err)
+aisim_status sim_tier_check(const aisim_sim *sim, const aisim_pool_config *pool, aisim_error *err)
 {
+    const aisim_rank_config *config = &pool->rank;
     uint32_t tier = shared_tier(sim);
+    if (pool->transfer.price != NULL && config->host.scope == AISIM_HOST_NONE &&
+        pool->role != AISIM_ROLE_PREFILL) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "timing.transfer: has no effect without kv_cache.host_offload (hand-offs "
+                          "are priced by the prefill pool)");
+    }
+    if (pool->transfer.price != NULL && config->host.scope == AISIM_HOST_CLUSTER_SHARED) {
+        return aisim_fail(err, AISIM_EINVAL,
+                          "timing.transfer: copies of a cluster_shared tier share its links "
+                          "equally, so how long one takes depends on the others and has no price; "
+                          "use scope = 'dp_rank_local'");
+    }
     if (config->host.scope != AISIM_HOST_CLUSTER_SHARED || tier == AISIM_NONE) {
         return AISIM_OK;
     }
@@ -31,7 +44,7 @@ aisim_status sim_tier_check(const aisim_sim *sim, const aisim_rank_config *confi
                                block_bytes(config), err);
 }
 
-void sim_tier_attach(aisim_sim *sim, aisim_rank *rank)
+void sim_tier_attach(aisim_sim *sim, aisim_rank *rank, aisim_transfer_price price)
 {
     const aisim_rank_config *config = &rank->config;
     uint32_t index = AISIM_NONE;
@@ -51,6 +64,9 @@ void sim_tier_attach(aisim_sim *sim, aisim_rank *rank)
         aisim_host *host = aisim_host_join(sim->tiers.data[index].group, &config->host,
                                            config->kv.block_size, block_bytes(config), NULL);
         AISIM_CHECK(host != NULL); /* sim_tier_check */
+        if (price.price != NULL) {
+            aisim_host_priced(host, price, rank->worker);
+        }
         aisim_offload_attach(rank, host);
     }
 }
@@ -62,6 +78,48 @@ void sim_tiers_free(aisim_sim *sim)
     }
     aisim_array_free(&sim->tiers);
     aisim_array_free(&sim->rank_tiers);
+}
+
+bool sim_shared_tier(const aisim_sim *sim, uint32_t rank)
+{
+    uint32_t tier = sim->rank_tiers.data[rank];
+    return tier != AISIM_NONE && sim->tiers.data[tier].group->shared;
+}
+
+void sim_tell_shared(aisim_sim *sim, uint32_t rank, bool stored, uint32_t run, uint32_t first,
+                     uint32_t count)
+{
+    uint32_t tier = sim->rank_tiers.data[rank];
+    for (uint32_t i = 0; i < sim->pools.len; i++) {
+        const sim_pool *pool = &sim->pools.data[i];
+        if (pool->router.on_kv == NULL || !pool->router.host_kv) {
+            continue;
+        }
+        uint32_t of_pool = AISIM_NONE; /* the rank itself, or the first one that takes part */
+        for (uint32_t k = 0; k < pool->ranks.len; k++) {
+            uint32_t other = pool->ranks.data[k];
+            bool fits = sim->rank_tiers.data[other] == tier;
+            of_pool = fits && (of_pool == AISIM_NONE || other == rank) ? other : of_pool;
+        }
+        if (of_pool != AISIM_NONE) {
+            pool->router.on_kv(pool->router.context, of_pool, AISIM_ROUTER_SHARED, stored, run,
+                               first, count);
+        }
+    }
+}
+
+uint64_t aisim_sim_host_blocks(const aisim_sim *sim, const aisim_request *request, uint32_t rank,
+                               aisim_router_tier tier)
+{
+    uint32_t index = sim->rank_tiers.data[rank];
+    if (index == AISIM_NONE ||
+        sim->tiers.data[index].group->shared != (tier == AISIM_ROUTER_SHARED)) {
+        return 0;
+    }
+    aisim_host_group *group = sim->tiers.data[index].group;
+    uint32_t device = (uint32_t)aisim_sim_overlap_blocks(sim, request, rank);
+    return aisim_host_resident(group, request->lease.run, device,
+                               request->prompt_tokens / group->block_size);
 }
 
 /* ---- ends of transfers ----------------------------------------------------------------------- */
@@ -131,6 +189,7 @@ void sim_transfer(aisim_sim *sim, uint32_t index)
     tier->due_ns = AISIM_NEVER;
     if (tier->group->shared) {
         aisim_host_group_advance(tier->group, sim->now_ns);
+        aisim_rank_tell_host(sim->ranks.data[tier->rank]);
     }
     for (uint32_t rank = 0; rank < sim->ranks.len; rank++) {
         if (sim->rank_tiers.data[rank] == index) {

@@ -372,7 +372,8 @@ static void handle(driver *d, const json_t *event, bool pairs)
         const json_t *blocks = json_object_get(event, "blocks");
         for (uint32_t i = 0; i < json_array_size(blocks); i++) {
             uint64_t id = (uint64_t)json_integer_value(json_array_get(blocks, i));
-            aisim_route_shared(d->route, (aisim_route_extent){id, 0, 1});
+            aisim_route_kv_event(d->route, 0, AISIM_ROUTE_STORED, AISIM_ROUTE_SHARED,
+                                 (aisim_route_extent){id, 0, 1});
         }
     } else if (strcmp(op, "telemetry") == 0) {
         aisim_route_telemetry now = {(uint32_t)number_of(event, "waiting", AISIM_NONE),

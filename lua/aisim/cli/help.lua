@@ -24,6 +24,8 @@ In Lua `timing` may also be a table with a function (five aggregates of the pass
   timing = { name = "mine", pure = true,
     pass = function(n_prefill, new_tokens, past_tokens, n_decode, context_tokens) return pass_ms end }
 pure = true promises that the result depends on the arguments only: results are kept and used again.
+transfer = function(kind, bytes, src, dst) in it: ms of a copy to or from host memory (offload,
+restore) and, in a prefill pool, of a hand-off, instead of the bandwidth.
 Example: examples/custom_timing.lua
 
 aisim timing FILE tabulates, --explain shows the operations of one pass, --against CSV the error.]]
@@ -66,14 +68,22 @@ Columns named in `columns` are kept up to date; overlaps are computed only if de
   filter      function(req, targets, out), or a list of them: out[i] = false drops candidate i
   score       function(req, targets, out), or { policy =, weight = }, or a list of both: costs are
               summed, the smallest is chosen; with pick they are targets.cost[i]
-  wrap        a built-in and its options; pick gets a fourth argument that asks it: inner() is what
-              it would choose
+  wrap        built-ins that pick may ask: options, aisim.router.NAME{…}, or a list of them; pick
+              gets a fourth argument that asks the first: inner() is what it would choose
   affinity    as in YAML: keeps the column `bound`
   delay_ms    an arrival is decided about so much later
   regret      true records residency on the chosen and on the best target of each decision
   init(pool, cfg)  on_dispatch, on_first_token(req, target, now)  on_done(req, target, status, now)
-  on_kv_stored, on_kv_removed(target, blocks, tier, now)  on_worker_up, on_worker_drain,
-  on_worker_down(target)  on_tick(now) every tick_ms
+  on_kv_stored, on_kv_removed(target, blocks, tier, now): tier device, host, shared
+  on_worker_up, on_worker_drain, on_worker_down(target)  on_tick(now) every tick_ms
+
+Built-ins inside pick: local kv = aisim.router.kv { temperature = 0.5 } before the run, then
+kv:pick(req, targets, now) is what it would choose, index or nil. It keeps books of its own from the
+router's first decision on; name it in wrap to ask it only in later ones. Their pieces:
+
+  aisim.kv_cost(req, targets[i], weights)   cost of the kv router, smaller is better
+  aisim.softmax_pick(costs, T)              index, drawn as the kv router draws
+  aisim.hash(key)  aisim.hash(key, worker, rank)   key and rendezvous weight of policy hash
 
 ]] .. table.concat(table_of.wrap(table.concat(columns, ", "), 96), "\n") .. [[
 

@@ -159,8 +159,6 @@ describe("the module", function()
   it("says what it does not know, with a suggestion", function()
     assert.equal("scenarios/a.lua:1: aisim: unknown field 'opne' (did you mean 'open'?)",
       support.message("return (...).opne", aisim))
-    assert.equal("scenarios/a.lua:1: aisim.kv_cost: known, not modelled",
-      support.message("return (...).kv_cost", aisim))
     assert.equal("scenarios/a.lua:1: aisim.new: unknown key 'sed' (did you mean 'seed'?)",
       support.message("(...).new { sed = 1 }", aisim))
   end)

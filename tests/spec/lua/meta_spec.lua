@@ -86,7 +86,7 @@ describe("the types for editors", function()
     assert.equal("", missing(listed, registered), "described and not registered")
   end)
 
-  for _, part in ipairs { "dist", "arrivals", "timing", "json", "csv", "plot", "admission", "scaler" } do
+  for _, part in ipairs { "dist", "arrivals", "timing", "json", "csv", "plot", "admission", "scaler", "router" } do
     it(("name every name of aisim.%s, and no other"):format(part), function()
       local registered = {}
       for name, value in pairs(require("aisim")[part]) do
