@@ -345,7 +345,9 @@ void aisim_glide_commit(aisim_glide *glide, int64_t begin_ns, int64_t end_ns)
     if (!glide->states) {
         take_fresh(glide, &facts);
     }
-    aisim_recurrents_begin_pass(&rank->recurrents, &rank->pool);
+    if (glide->states) {
+        aisim_recurrents_begin_pass(&rank->recurrents, &rank->pool);
+    }
     aisim_glide_book_decoders(glide);
     if (glide->states) {
         read_pool(glide, &facts);
