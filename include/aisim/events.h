@@ -220,6 +220,7 @@ typedef struct aisim_observers {
     uint32_t mask;
     uint32_t active_mask; /**< of those that are not passive */
     uint32_t n;
+    uint8_t first[AISIM_EV_COUNT], end[AISIM_EV_COUNT]; /**< by type: who wants it is among these */
     aisim_observer list[AISIM_MAX_OBSERVERS];
 } aisim_observers;
 
@@ -230,6 +231,17 @@ static inline void aisim_observers_update(aisim_observers *observers)
         observers->mask |= observers->list[i].mask;
         observers->active_mask |= observers->list[i].passive ? 0 : observers->list[i].mask;
     }
+    for (uint32_t type = 0; type < AISIM_EV_COUNT; type++) {
+        observers->first[type] = observers->end[type] = 0;
+        for (uint32_t i = observers->n; i-- > 0;) {
+            if (observers->list[i].mask & AISIM_EV_BIT(type)) {
+                observers->first[type] = (uint8_t)i;
+                if (observers->end[type] == 0) {
+                    observers->end[type] = (uint8_t)(i + 1);
+                }
+            }
+        }
+    }
 }
 
 static inline int aisim_wanted(const aisim_observers *observers, aisim_event_type type)
@@ -239,7 +251,7 @@ static inline int aisim_wanted(const aisim_observers *observers, aisim_event_typ
 
 static inline void aisim_emit(const aisim_observers *observers, const aisim_event *event)
 {
-    for (uint32_t i = 0; i < observers->n; i++) {
+    for (uint32_t i = observers->first[event->type]; i < observers->end[event->type]; i++) {
         if (observers->list[i].mask & AISIM_EV_BIT(event->type)) {
             observers->list[i].fn(observers->list[i].context, event);
         }

@@ -9,6 +9,16 @@
 
 #include "aisim/clock.h"
 
+/** To the nearest whole number. The common case without a call into the library. */
+static inline int64_t aisim_round(double x)
+{
+    if (x >= 0 && x < 0x1p52) {
+        int64_t whole = (int64_t)x;
+        return whole + (x - (double)whole >= 0.5);
+    }
+    return (int64_t)llround(x);
+}
+
 /** Milliseconds to nanoseconds. Anything at or above 2^62 ns (146 years) gives AISIM_NEVER. */
 static inline int64_t aisim_ns_from_ms(double ms)
 {
@@ -16,7 +26,7 @@ static inline int64_t aisim_ns_from_ms(double ms)
     if (ns >= 4.611686018427387904e18) {
         return AISIM_NEVER;
     }
-    return (int64_t)llround(ns);
+    return aisim_round(ns);
 }
 
 static inline int64_t aisim_ns_from_s(double s)
@@ -25,7 +35,7 @@ static inline int64_t aisim_ns_from_s(double s)
     if (ns >= 4.611686018427387904e18) {
         return AISIM_NEVER;
     }
-    return (int64_t)llround(ns);
+    return aisim_round(ns);
 }
 
 static inline double aisim_ms_from_ns(int64_t ns)

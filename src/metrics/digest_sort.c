@@ -27,14 +27,11 @@ static uint32_t digit_of(double value, uint64_t lowest, uint32_t shift)
     return (uint32_t)((order_bits(value) - lowest) >> shift) & (DIGITS - 1);
 }
 
-/* One stable pass of a radix sort. */
+/* One stable pass of a radix sort; counts become places. */
 static void scatter(const aisim_sample *from, aisim_sample *to, uint32_t n, uint64_t lowest,
-                    uint32_t shift)
+                    uint32_t shift, uint32_t count[DIGITS])
 {
-    uint32_t count[DIGITS] = {0}, before = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        count[digit_of(from[i].value, lowest, shift)]++;
-    }
+    uint32_t before = 0;
     for (uint32_t digit = 0; digit < DIGITS; digit++) {
         uint32_t here = count[digit];
         count[digit] = before;
@@ -45,13 +42,25 @@ static void scatter(const aisim_sample *from, aisim_sample *to, uint32_t n, uint
     }
 }
 
-/* Sorts by the upper `digits` digits of the `width` bits in which the values differ. */
+/* Sorts by the upper `digits` digits of the `width` bits in which the values differ. All digits are
+ * counted in one walk. */
 static void sort_digits(aisim_sample *data, uint32_t n, uint64_t lowest, uint32_t width,
                         uint32_t digits)
 {
     aisim_sample *other = aisim_alloc(n, sizeof *other), *from = data, *to = other;
+    uint32_t count[DIGITS_MAX][DIGITS], shift[DIGITS_MAX];
+    memset(count, 0, digits * sizeof *count);
+    for (uint32_t k = 0; k < digits; k++) {
+        shift[k] = width > (k + 1) * DIGIT_BITS ? width - (k + 1) * DIGIT_BITS : 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t bits = order_bits(data[i].value) - lowest;
+        for (uint32_t k = 0; k < digits; k++) {
+            count[k][(bits >> shift[k]) & (DIGITS - 1)]++;
+        }
+    }
     for (uint32_t k = digits; k > 0; k--) {
-        scatter(from, to, n, lowest, width > k * DIGIT_BITS ? width - k * DIGIT_BITS : 0);
+        scatter(from, to, n, lowest, shift[k - 1], count[k - 1]);
         aisim_sample *swap = from;
         from = to;
         to = swap;

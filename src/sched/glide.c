@@ -29,7 +29,7 @@ static bool rules_allow(const aisim_rank *rank)
 {
     const aisim_speculation_config *s = &rank->config.speculation;
     bool drafts = s->mode == AISIM_SPECULATION_NATIVE && s->stream == AISIM_STREAM_PER_REQUEST;
-    return (s->mode == AISIM_SPECULATION_NONE || drafts) && !aisim_rank_stateful(rank) &&
+    return (s->mode == AISIM_SPECULATION_NONE || drafts) &&
            rank->config.scheduler.overlap == AISIM_OVERLAP_NONE &&
            rank->config.scheduler.chunked_prefill && rank->engine->kv_changed == NULL &&
            rank->point_mask == 0 && /* a point is asked in every pass */
@@ -69,24 +69,21 @@ static bool plain_prefill(const aisim_rank *rank, const aisim_request *r)
            (rank->offload.host == NULL || r->stored_blocks == full);
 }
 
-static uint32_t slots_of(const aisim_glide *glide, uint32_t tokens)
-{
-    return aisim_min_u32(tokens + glide->lookahead, aisim_rank_limit(glide->rank));
-}
-
 /* E-P1a, E-S13, N5 for all the passes that may come. */
 static bool fits_alone(const aisim_glide *glide, const aisim_request *r)
 {
-    uint32_t most = slots_of(glide, r->prompt_tokens + r->output_tokens + glide->width);
+    uint32_t most = aisim_glide_slots(glide, r->prompt_tokens + r->output_tokens + glide->width);
     return config_of(glide)->scheduler.never_fits != AISIM_NEVER_FITS_REJECT ||
-           aisim_rank_fits_alone(glide->rank, r, most, 0);
+           aisim_rank_fits_alone(glide->rank, r, most, 2 * config_of(glide)->kv.state_blocks);
 }
 
 static void add_decoder(aisim_glide *glide, aisim_request *r)
 {
     const aisim_speculation_config *s = &config_of(glide)->speculation;
-    glide->decoders[glide->n++] = (aisim_glider){
-        .request = r, .draws = aisim_draw_key(s->seed, glide->rank->rank_in_worker, r->ordinal)};
+    glide->decoders[glide->n++] =
+        (aisim_glider){.request = r,
+                       .draws = aisim_draw_key(s->seed, glide->rank->rank_in_worker, r->ordinal),
+                       .recurrent = glide->rank->running.data[r->position].recurrent};
 }
 
 /* Sorts the running requests into decoders, the prefill, and those that get nothing behind it.
@@ -111,7 +108,8 @@ static bool pick_requests(aisim_glide *glide)
             }
             add_decoder(glide, r);
             budget -= glide->width;
-        } else if (plain_prefill(rank, r) && (threshold == 0 || threshold >= budget)) {
+        } else if (!glide->states && plain_prefill(rank, r) &&
+                   (threshold == 0 || threshold >= budget)) {
             glide->prefill = r;
             glide->chunk = budget;
             glide->computed = r->computed;
@@ -199,11 +197,12 @@ static uint64_t most_blocks(const aisim_glide *glide)
     for (uint32_t i = 0; i < glide->n; i++) {
         const aisim_request *r = glide->decoders[i].request;
         most += aisim_blocks_of(
-            pool, slots_of(glide, r->prompt_tokens + r->output_tokens + glide->width));
+            pool, aisim_glide_slots(glide, r->prompt_tokens + r->output_tokens + glide->width));
         most -= aisim_lease_owned(pool, &r->lease) < most ? aisim_lease_owned(pool, &r->lease) : 0;
     }
     if (glide->prefill != NULL) {
-        uint64_t all = aisim_blocks_of(pool, slots_of(glide, glide->prefill->prompt_tokens));
+        uint64_t all =
+            aisim_blocks_of(pool, aisim_glide_slots(glide, glide->prefill->prompt_tokens));
         most += all > glide->owned ? all - glide->owned : 0;
     }
     return most;
@@ -219,6 +218,7 @@ bool aisim_glide_begin(aisim_glide *glide, aisim_rank *rank, int64_t t_ns)
     glide->rank = rank;
     glide->n = glide->passes = 0;
     glide->prefill = NULL;
+    glide->states = aisim_rank_stateful(rank);
     glide->stores = false;
     glide->width = 1 + (native ? s->depth : 0);
     glide->lookahead = native ? s->lookahead_slots : 0;
@@ -227,9 +227,11 @@ bool aisim_glide_begin(aisim_glide *glide, aisim_rank *rank, int64_t t_ns)
     }
     glide->free = rank->pool.free;
     glide->inactive = rank->pool.extents.inactive;
-    uint64_t most = most_blocks(glide);
-    glide->clean =
-        most > glide->free ? aisim_extents_clean(&rank->pool.extents, most - glide->free) : 0;
+    uint64_t most = glide->states ? 0 : most_blocks(glide);
+    glide->clean = glide->states ? glide->inactive : 0;
+    if (most > glide->free) {
+        glide->clean = aisim_extents_clean(&rank->pool.extents, most - glide->free);
+    }
     if (glide->prefill != NULL && !open_prefill(glide)) {
         return false;
     }
@@ -239,32 +241,6 @@ bool aisim_glide_begin(aisim_glide *glide, aisim_rank *rank, int64_t t_ns)
 
 /* ---- a pass ---------------------------------------------------------------------------------- */
 
-/* Blocks that are missing for the given tokens. */
-static uint64_t missing(const aisim_glide *glide, uint32_t tokens, uint64_t owned)
-{
-    uint64_t goal = aisim_blocks_of(&glide->rank->pool, slots_of(glide, tokens));
-    return goal > owned ? goal - owned : 0;
-}
-
-/* mtp.md §3 for one decoder. @return false: it would end, or have fewer drafts */
-static bool plan_decoder(aisim_glide *glide, aisim_glider *d)
-{
-    const aisim_rank *rank = glide->rank;
-    const aisim_request *r = d->request;
-    uint32_t limit = aisim_rank_limit(rank);
-    d->emits = 1 + aisim_draw_from(d->draws, r->verifications,
-                                   rank->config.speculation.acceptance_rates, glide->width - 1);
-    if (d->emits >= aisim_rank_output_left(rank, r) ||
-        (limit != UINT32_MAX && r->computed + glide->width + 1 > limit)) {
-        return false;
-    }
-    uint64_t owned = aisim_lease_owned(&rank->pool, &r->lease);
-    glide->fresh += missing(glide, r->computed + glide->width, owned);
-    glide->shape.n_decode++;
-    glide->shape.context_tokens += aisim_known(r);
-    return true;
-}
-
 static bool plan_prefill(aisim_glide *glide)
 {
     const aisim_request *r = glide->prefill;
@@ -272,7 +248,7 @@ static bool plan_prefill(aisim_glide *glide)
         return false; /* its last chunk samples, and leaves budget */
     }
     uint32_t end = glide->computed + glide->chunk;
-    glide->fresh += missing(glide, end, glide->owned);
+    glide->fresh += aisim_glide_missing(glide, end, glide->owned);
     glide->shape.n_prefill = 1;
     glide->shape.new_tokens = glide->chunk;
     glide->shape.past_tokens = glide->computed;
@@ -284,12 +260,7 @@ const aisim_pass_shape *aisim_glide_plan(aisim_glide *glide)
 {
     glide->shape = (aisim_pass_shape){.verify_width = glide->width};
     glide->fresh = 0;
-    for (uint32_t i = 0; i < glide->n; i++) {
-        if (!plan_decoder(glide, &glide->decoders[i])) {
-            return NULL;
-        }
-    }
-    if (glide->prefill != NULL && !plan_prefill(glide)) {
+    if (!aisim_glide_plan_decoders(glide) || (glide->prefill != NULL && !plan_prefill(glide))) {
         return NULL;
     }
     return glide->fresh <= glide->free + glide->clean ? &glide->shape : NULL;
@@ -315,6 +286,16 @@ static void take_fresh(aisim_glide *glide, aisim_pass_facts *facts)
     glide->inactive -= facts->evicted;
 }
 
+/* With states the order of all that is taken and given back matters: the pool has counted. */
+static void read_pool(aisim_glide *glide, aisim_pass_facts *facts)
+{
+    aisim_rank *rank = glide->rank;
+    glide->free = rank->pool.free;
+    glide->clean = glide->inactive = rank->pool.extents.inactive;
+    facts->evicted = (uint32_t)(rank->pool.extents.lost - rank->told_lost);
+    rank->told_lost = rank->pool.extents.lost;
+}
+
 static void show_level(const aisim_glide *glide, int64_t t_ns)
 {
     const aisim_rank *rank = glide->rank;
@@ -325,52 +306,6 @@ static void show_level(const aisim_glide *glide, int64_t t_ns)
         event.u.level.total = rank->pool.blocks;
         aisim_emit(&rank->engine->observers, &event);
     }
-}
-
-/* E-P4, E-P5, E-K3: blocks up to the look-ahead; what is full of known tokens is published. */
-static void book_decoder(aisim_glide *glide, aisim_request *r)
-{
-    aisim_block_pool *pool = &glide->rank->pool;
-    uint32_t known = aisim_known(r), slots = slots_of(glide, r->computed + glide->width);
-    aisim_grant grant = {.watermark = aisim_min_u32(slots, known), .slots = slots};
-    aisim_grant_take(pool, &r->lease, &grant);
-    aisim_lease_publish(pool, &r->lease, known / pool->block_size, NULL);
-    r->computed += glide->width;
-}
-
-static void show_verification(const aisim_glide *glide, const aisim_glider *d, int64_t end_ns)
-{
-    const aisim_rank *rank = glide->rank;
-    if (glide->width > 1 && wanted(rank, AISIM_EV_VERIFY)) {
-        aisim_event event = {
-            .type = AISIM_EV_VERIFY, .rank = rank->index, .t_ns = end_ns, .request = d->request};
-        event.u.verify.drafted = glide->width - 1;
-        event.u.verify.accepted = d->emits - 1;
-        aisim_emit(&rank->engine->observers, &event);
-    }
-}
-
-/* E-O1, E-M3: the tokens of one decoder. */
-static void advance_decoder(aisim_glide *glide, const aisim_glider *d, int64_t end_ns,
-                            aisim_pass_facts *facts)
-{
-    aisim_rank *rank = glide->rank;
-    aisim_request *r = d->request;
-    if (rank->config.speculation.mode != AISIM_SPECULATION_NONE) {
-        rank->decode_forwards++;
-        rank->accepted_with_base += d->emits;
-        r->accepted_drafts += d->emits - 1;
-        r->verifications++;
-    }
-    show_verification(glide, d, end_ns);
-    if (r->generated < 2 && r->generated + d->emits >= 2) {
-        r->second_token_ns = end_ns;
-    }
-    r->generated += d->emits;
-    r->computed = aisim_known(r) - 1;
-    r->last_token_ns = end_ns;
-    facts->emitted += d->emits;
-    facts->zero_gaps += d->emits - 1;
 }
 
 /* Copies from before the glide, then those of the stream: they stand in one lane. */
@@ -406,22 +341,27 @@ void aisim_glide_commit(aisim_glide *glide, int64_t begin_ns, int64_t end_ns)
                               .n_decode = glide->n,
                               .scheduled = glide->n + (glide->prefill != NULL)};
     rank->now_ns = begin_ns;
-    take_fresh(glide, &facts);
-    for (uint32_t i = 0; i < glide->n; i++) {
-        book_decoder(glide, glide->decoders[i].request);
+    rank->plan_serial++;
+    if (!glide->states) {
+        take_fresh(glide, &facts);
+    }
+    if (glide->states) {
+        aisim_recurrents_begin_pass(&rank->recurrents, &rank->pool);
+    }
+    aisim_glide_book_decoders(glide);
+    if (glide->states) {
+        read_pool(glide, &facts);
     }
     if (glide->prefill != NULL) {
         uint32_t end = glide->computed + glide->chunk;
-        glide->owned += missing(glide, end, glide->owned);
+        glide->owned += aisim_glide_missing(glide, end, glide->owned);
         glide->computed = end;
         if (glide->stores && end / rank->pool.block_size > glide->stream.planned) {
             aisim_host_stream_prepare(&glide->stream, end / rank->pool.block_size, begin_ns);
         }
     }
     show_level(glide, begin_ns);
-    for (uint32_t i = 0; i < glide->n; i++) {
-        advance_decoder(glide, &glide->decoders[i], end_ns, &facts);
-    }
+    aisim_glide_advance_decoders(glide, end_ns, &facts);
     if (glide->n > 0) {
         facts.gap_ns = end_ns - rank->last_delivery_ns;
         facts.gap_count = glide->n;
@@ -460,7 +400,7 @@ static void end_prefill(aisim_glide *glide)
     aisim_rank *rank = glide->rank;
     aisim_request *r = glide->prefill;
     if (glide->computed > r->computed) {
-        uint32_t slots = slots_of(glide, glide->computed);
+        uint32_t slots = aisim_glide_slots(glide, glide->computed);
         aisim_grant grant = {.watermark = aisim_min_u32(slots, aisim_known(r)), .slots = slots};
         aisim_grant_take(&rank->pool, &r->lease, &grant);
         r->computed = glide->computed;
@@ -480,7 +420,6 @@ void aisim_glide_end(aisim_glide *glide)
         end_prefill(glide);
     }
     if (glide->passes > 0) {
-        rank->plan_serial += glide->passes;
         rank->capacity_bound = rank->waiting.slots.len > 0; /* E-P17 */
         rank->preempting_passes = 0;
         rank->told_lost = rank->pool.extents.lost;

@@ -50,22 +50,6 @@ void aisim_rank_deinit(aisim_rank *rank)
     aisim_array_free(&rank->batches);
 }
 
-uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r)
-{
-    /* E-O2: min(O - G, M - L), the second only with a context limit */
-    uint32_t left = r->output_tokens - r->generated;
-    if ((r->flags & AISIM_REQF_PREFILL) != 0) { /* §15.2, mtp.md §9: one token, from the prefill */
-        left = left > 0 && r->generated == 0;
-    }
-    uint64_t limit = rank->config.scheduler.context_length;
-    if (limit > 0) {
-        uint64_t known = aisim_known(r);
-        uint64_t room = limit > known ? limit - known : 0;
-        left = room < left ? (uint32_t)room : left;
-    }
-    return left;
-}
-
 bool aisim_rank_has_decode(const aisim_rank *rank)
 {
     if (rank->cruise.n > 0) {

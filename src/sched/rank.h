@@ -224,8 +224,21 @@ void aisim_rank_complete(aisim_rank *rank, uint32_t batch, int64_t end_ns,
 /** E-G2 for this rank: it may defer (a running request has its prompt complete). */
 bool aisim_rank_has_decode(const aisim_rank *rank);
 
-/** Remaining output budget of E-O2. */
-uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r);
+/** Remaining output budget of E-O2: min(O - G, M - L), the second only with a context limit. */
+static inline uint32_t aisim_rank_output_left(const aisim_rank *rank, const aisim_request *r)
+{
+    uint32_t left = r->output_tokens - r->generated;
+    if ((r->flags & AISIM_REQF_PREFILL) != 0) { /* §15.2, mtp.md §9: one token, from the prefill */
+        left = left > 0 && r->generated == 0;
+    }
+    uint64_t limit = rank->config.scheduler.context_length;
+    if (limit > 0) {
+        uint64_t known = aisim_known(r);
+        uint64_t room = limit > known ? limit - known : 0;
+        left = room < left ? (uint32_t)room : left;
+    }
+    return left;
+}
 
 /* ---- queue of what cannot be scheduled yet, hand-off (§15) ----------------------------------- */
 

@@ -94,19 +94,23 @@ static void learn(const aisim_decode_curve *curve, curve_slot *slot, uint32_t oc
     slot->provenance[octave] = (uint8_t)aisim_provenance_worse(aisim_provenance_worse(a, b), c);
 }
 
-/* The line of (batch, octave), drawn when it is first asked for; NULL: there is none. */
-static const octave_line *line_of(aisim_decode_curve *curve, uint64_t batch, uint32_t octave,
-                                  aisim_provenance *provenance)
+static curve_slot *slot_of(const aisim_decode_curve *curve, uint64_t batch)
 {
     curve_slot *slot = &curve->slots[batch % SLOTS];
     if (slot->batch != batch) {
         slot->batch = batch;
         slot->known = slot->linear = 0;
     }
+    return slot;
+}
+
+/* The line of (batch, octave), drawn when it is first asked for; NULL: there is none. */
+static inline const octave_line *line_of(const aisim_decode_curve *curve, curve_slot *slot,
+                                         uint32_t octave)
+{
     if ((slot->known >> octave & 1) == 0) {
         learn(curve, slot, octave);
     }
-    *provenance = (aisim_provenance)slot->provenance[octave];
     return (slot->linear >> octave & 1) != 0 ? &slot->line[octave] : NULL;
 }
 
@@ -124,29 +128,52 @@ double aisim_decode_curve_price(aisim_decode_curve *curve, uint64_t batch, uint6
     }
     uint64_t distance = length - curve->offset;
     uint32_t octave = highest_bit(distance);
-    const octave_line *line = line_of(curve, batch, octave, provenance);
+    curve_slot *slot = slot_of(curve, batch);
+    const octave_line *line = line_of(curve, slot, octave);
     if (line == NULL) {
         return direct(curve, batch, length, provenance);
     }
+    *provenance = (aisim_provenance)slot->provenance[octave];
     return line->start_ms + line->slope_ms * (double)(distance - (UINT64_C(1) << octave));
+}
+
+/* The spread ends where it begins: one line serves all. */
+static double mean_on_line(const octave_line *line, uint64_t start, uint64_t low, uint64_t high)
+{
+    uint64_t steps = 0;
+    for (uint32_t i = 0; i < AISIM_DECODE_SPREAD; i++) {
+        steps += aisim_decode_length(low, high, i) - start;
+    }
+    return line->start_ms + line->slope_ms * ((double)steps / AISIM_DECODE_SPREAD);
 }
 
 double aisim_decode_curve_mean(aisim_decode_curve *curve, uint64_t batch, uint64_t low,
                                uint64_t high, aisim_provenance *provenance)
 {
+    bool inside = in_octaves(curve, low) && in_octaves(curve, high);
+    uint32_t first = inside ? highest_bit(low - curve->offset) : 0;
+    uint32_t last = inside ? highest_bit(high - curve->offset) : 0;
+    const octave_line *left = NULL, *right = NULL;
+    if (inside) {
+        curve_slot *slot = slot_of(curve, batch);
+        left = line_of(curve, slot, first);
+        right = line_of(curve, slot, last);
+        *provenance = aisim_provenance_worse((aisim_provenance)slot->provenance[first],
+                                             (aisim_provenance)slot->provenance[last]);
+    }
+    uint64_t start = (UINT64_C(1) << first) + curve->offset;
+    if (left != NULL && first == last) {
+        return mean_on_line(left, start, low, high);
+    }
     double sum = 0;
-    if (in_octaves(curve, low) && in_octaves(curve, high)) {
-        uint32_t octave = highest_bit(low - curve->offset);
-        if (octave == highest_bit(high - curve->offset)) { /* all on one line */
-            const octave_line *line = line_of(curve, batch, octave, provenance);
-            uint64_t start = (UINT64_C(1) << octave) + curve->offset, steps = 0;
-            for (uint32_t i = 0; i < AISIM_DECODE_SPREAD; i++) {
-                steps += aisim_decode_length(low, high, i) - start;
-            }
-            if (line != NULL) {
-                return line->start_ms + line->slope_ms * ((double)steps / AISIM_DECODE_SPREAD);
-            }
+    if (left != NULL && right != NULL && last == first + 1) { /* the common case of the others */
+        uint64_t edge = (UINT64_C(1) << last) + curve->offset;
+        for (uint32_t i = 0; i < AISIM_DECODE_SPREAD; i++) {
+            uint64_t length = aisim_decode_length(low, high, i);
+            sum += length < edge ? left->start_ms + left->slope_ms * (double)(length - start)
+                                 : right->start_ms + right->slope_ms * (double)(length - edge);
         }
+        return sum / AISIM_DECODE_SPREAD;
     }
     *provenance = AISIM_PROVENANCE_MEASURED;
     for (uint32_t i = 0; i < AISIM_DECODE_SPREAD; i++) {

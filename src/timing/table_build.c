@@ -33,8 +33,12 @@ void aisim_table_builder_add(aisim_table_builder *builder, aisim_family family,
     aisim_array_push(&builder->rows[family], row);
 }
 
+/* Neighbours mostly share their words: equality is decided first. */
 static int compare_words(const uint32_t *a, const uint32_t *b, size_t n)
 {
+    if (memcmp(a, b, n * sizeof *a) == 0) {
+        return 0;
+    }
     for (size_t i = 0; i < n; i++) {
         if (a[i] != b[i]) {
             return a[i] < b[i] ? -1 : 1;
@@ -67,14 +71,33 @@ static bool is_sorted(const raw_row *raw, uint32_t count)
 typedef AISIM_ARRAY(aisim_table_row) table_rows;
 typedef AISIM_ARRAY(aisim_table_slice) table_slices;
 
+/* Lengths and batches of a table are few: each logarithm is taken about once. */
+typedef struct log2_memo {
+    uint32_t at[64]; /* 0 = empty */
+    double log2[64];
+} log2_memo;
+
+static double memo_log2(log2_memo *memo, uint32_t at)
+{
+    uint32_t place = (at ^ at >> 6 ^ at >> 12) % 64;
+    if (at == 0) {
+        return 0;
+    }
+    if (memo->at[place] != at) {
+        memo->at[place] = at;
+        memo->log2[place] = log2((double)at);
+    }
+    return memo->log2[place];
+}
+
 static void append_row(const raw_row *raw, aisim_family family, const aisim_hardware *clamp,
-                       table_rows *rows)
+                       table_rows *rows, log2_memo *memo)
 {
     aisim_table_row row = {.ms = raw->ms};
     memcpy(row.at, raw->at, sizeof row.at);
     if (aisim_family_axes(family) > 1) {
         for (int axis = 0; axis < AISIM_TABLE_AXES; axis++) {
-            row.log2[axis] = row.at[axis] > 0 ? log2((double)row.at[axis]) : 0;
+            row.log2[axis] = memo_log2(memo, row.at[axis]);
         }
     }
     if (clamp != NULL && (family == AISIM_FAMILY_GEMM || family == AISIM_FAMILY_DECODE_ATTENTION)) {
@@ -89,6 +112,7 @@ aisim_table *aisim_table_builder_finish(aisim_table_builder *builder, const aisi
     aisim_table *table = aisim_alloc_zero(1, sizeof *table);
     table_rows rows = {0};
     table_slices slices = {0};
+    log2_memo memo = {0};
     for (int f = 0; f < AISIM_FAMILY_COUNT; f++) {
         table->family_first[f] = slices.len;
         uint32_t count = builder->rows[f].len;
@@ -105,11 +129,11 @@ aisim_table *aisim_table_builder_finish(aisim_table_builder *builder, const aisi
                 aisim_table_slice slice = {.first = rows.len};
                 memcpy(slice.key, raw[i].key, sizeof slice.key);
                 for (int k = 0; k < AISIM_TABLE_KEYS; k++) {
-                    slice.log2[k] = slice.key[k] > 0 ? log2((double)slice.key[k]) : 0;
+                    slice.log2[k] = memo_log2(&memo, slice.key[k]);
                 }
                 aisim_array_push(&slices, slice);
             }
-            append_row(&raw[i], (aisim_family)f, clamp, &rows);
+            append_row(&raw[i], (aisim_family)f, clamp, &rows, &memo);
             slices.data[slices.len - 1].count++;
         }
         aisim_array_free(&builder->rows[f]);

@@ -32,8 +32,20 @@ static void there_and_back(void)
     }
 }
 
+/* Away from zero at ties, also where adding a half would round by itself. */
+static void test_round(void)
+{
+    static const double values[] = {0,    0.5,    1.5,    2.5,     0.49999999999999994,
+                                    -0.5, -2.5,   1e-300, 1e6 / 3, 4503599627370495.5,
+                                    1e15, 0x1p52, 0x1p53, 0x1p60,  -4503599627370495.5};
+    for (uint32_t i = 0; i < sizeof values / sizeof *values; i++) {
+        CHECK(aisim_round(values[i]) == (int64_t)llround(values[i]));
+    }
+}
+
 int main(void)
 {
+    test_round();
     rounds_to_the_nearest_nanosecond();
     far_times_are_never();
     there_and_back();

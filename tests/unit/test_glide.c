@@ -122,6 +122,30 @@ static void configure(aisim_rank_config *c, aisim_rng *rng)
     }
 }
 
+/* Half of the configurations without host tier: a recurrent state, as config/resolve.c has it. */
+static void add_state(aisim_rank_config *c, aisim_rng *rng)
+{
+    if (c->host.scope != AISIM_HOST_NONE || among(rng, 2) == 0) {
+        return;
+    }
+    aisim_kv_config *kv = &c->kv;
+    kv->state_mode = among(rng, 2) == 0 ? AISIM_STATE_ALIGNED : AISIM_STATE_LATEST;
+    kv->state_blocks = 1 + among(rng, 3);
+    kv->state_bytes = 1e6 * kv->block_size * kv->state_blocks;
+    kv->blocks += 20 * kv->state_blocks;
+    bool drafts = c->speculation.mode != AISIM_SPECULATION_NONE;
+    if (drafts && among(rng, 2) == 0) { /* most glides are those of plain decoders */
+        c->speculation.mode = AISIM_SPECULATION_NONE;
+        c->speculation.depth = c->speculation.lookahead_slots = 0;
+        drafts = false;
+    }
+    if (kv->state_mode == AISIM_STATE_ALIGNED) {
+        kv->prefix_match_unit = drafts || among(rng, 2) == 0 ? kv->block_size : kv->block_size / 2;
+        kv->align_split = among(rng, 3) == 0 ? AISIM_SPLIT_LEGACY : AISIM_SPLIT_FIXED;
+        kv->checkpoints = among(rng, 3) == 0 ? AISIM_CHECKPOINTS_CHUNK_END : kv->checkpoints;
+    }
+}
+
 /* Prompts of up to 700 tokens, half of them behind one of three shared beginnings. */
 static void submit(aisim_sim *sim, aisim_rng *rng, uint32_t n)
 {
@@ -148,13 +172,15 @@ static void submit(aisim_sim *sim, aisim_rng *rng, uint32_t n)
 }
 
 /* A run that waits for ever may only do so where nothing is ever rejected (R1). */
-static bool run(uint64_t seed, bool passive, lines *out, uint64_t *glided, aisim_status *status)
+static bool run(uint64_t seed, bool passive, lines *out, uint64_t *glided, bool *states,
+                aisim_status *status)
 {
     aisim_error err = {0};
     aisim_rng rng = aisim_rng_named(seed, "glide");
     aisim_sim *sim = aisim_sim_new(seed);
     aisim_pool_config config = {.name = "main", .workers = 1 + (among(&rng, 5) == 0)};
     configure(&config.rank, &rng);
+    add_state(&config.rank, &rng);
     const aisim_timing_linear_law law = {1.0, 0.05, 0.2, 0.001 * among(&rng, 3)};
     CHECK(aisim_timing_linear(&law, &config.timing, &err) == AISIM_OK);
     if (aisim_sim_pool_add(sim, &config, NULL, &err) != AISIM_OK) {
@@ -190,6 +216,7 @@ static bool run(uint64_t seed, bool passive, lines *out, uint64_t *glided, aisim
         }
     }
     *glided = 0;
+    *states = config.rank.kv.state_mode != AISIM_STATE_NONE;
     for (uint32_t i = 0; i < sim->workers.len; i++) {
         *glided += sim->workers.data[i].glided;
     }
@@ -209,12 +236,14 @@ static void show(const char *name, const lines *l, uint32_t from)
     }
 }
 
-static void compare(uint64_t seed, uint64_t *glided)
+static void compare(uint64_t seed, uint64_t glided[2])
 {
     lines free_run = {0}, full_run = {0};
     uint64_t some, none;
     aisim_status a, b;
-    if (run(seed, true, &free_run, &some, &a) && run(seed, false, &full_run, &none, &b)) {
+    bool states;
+    if (run(seed, true, &free_run, &some, &states, &a) &&
+        run(seed, false, &full_run, &none, &states, &b)) {
         uint32_t i = 0;
         while (i < free_run.len && i < full_run.len &&
                memcmp(&free_run.data[i], &full_run.data[i], sizeof(line)) == 0) {
@@ -228,7 +257,7 @@ static void compare(uint64_t seed, uint64_t *glided)
             show("plans", &full_run, i);
         }
         CHECK(none == 0);
-        *glided += some;
+        glided[states] += some;
     }
     aisim_array_free(&free_run);
     aisim_array_free(&full_run);
@@ -238,11 +267,13 @@ int main(int argc, char **argv)
 {
     uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 300;
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    uint64_t glided = 0;
+    uint64_t glided[2] = {0}; /* without and with a state cache */
     for (uint64_t i = 0; i < count; i++) {
-        compare(seed + i, &glided);
+        compare(seed + i, glided);
     }
-    CHECK(glided > 20 * count); /* the walk is really walked */
-    printf("%" PRIu64 " workloads, %" PRIu64 " passes glided\n", count, glided);
+    CHECK(glided[0] > 20 * count); /* the walk is really walked */
+    CHECK(glided[1] > 5 * count);
+    printf("%" PRIu64 " workloads, %" PRIu64 " passes glided, %" PRIu64 " with a state cache\n",
+           count, glided[0] + glided[1], glided[1]);
     return check_done();
 }

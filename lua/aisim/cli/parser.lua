@@ -257,7 +257,12 @@ M.WORDS = {
   completion = { "bash", "zsh", "fish" },
 }
 
-local function build()
+--- The parser. Filling in the flags of every verb takes longer than the start of a short run, so it
+-- is left out for verbs that cannot be meant.
+---@param arguments? string[]   fill in only the verbs among them; nil: all
+local function build(arguments)
+  local meant = arguments and {}
+  for _, word in ipairs(arguments or {}) do meant[word] = true end
   local parser = argparse("aisim", "aisim simulates LLM serving: a C engine, scenarios in Lua.")
     :command_target("verb"):require_command(false)
     :usage("Usage: aisim VERB [FILE] [flags]")
@@ -266,8 +271,10 @@ local function build()
   local commands = {}
   for _, verb in ipairs(M.VERBS) do
     local command = parser:command(verb.name, verb.summary):help_max_width(96)
-    verb.build(command)
-    command:epilog("Example:\n   " .. verb.example)
+    if not meant or meant[verb.name] then
+      verb.build(command)
+      command:epilog("Example:\n   " .. verb.example)
+    end
     commands[verb.name] = command
   end
   parser:epilog("aisim VERB --help shows the flags of a verb.\n\nExample:\n   " .. M.VERBS[1].example)
@@ -309,7 +316,7 @@ end
 ---@param arguments string[]
 ---@return table args    args.verb is nil when none was given
 function M.parse(arguments)
-  local parser, commands = build()
+  local parser, commands = build(arguments)
   local ok, result = parser:pparse(arguments)
   if not ok then return fault.usage("%s", reword(result, arguments, commands)) end
   if result.version == true then result.verb = "version" end
