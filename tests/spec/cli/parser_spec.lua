@@ -1,5 +1,7 @@
 -- The command line: what is built for which arguments (the messages are in tests/cli/transcripts).
-package.preload["aisim.host"] = package.preload["aisim.host"] or function() return {} end
+package.preload["aisim.host"] = package.preload["aisim.host"] or function()
+  return setmetatable({}, { __index = function() return function() end end }) -- of the program only
+end
 local parser = require "aisim.cli.parser"
 
 describe("command line parser", function()
