@@ -11,28 +11,15 @@ package.path = ("%s/?.lua;%s/../conformance/?.lua;%s"):format(here, here, packag
 local aisim = require "aisim"
 local cjson = require "cjson"
 local support = require "support"
+local made = require "made"
 local twin = require "agentx_twin"
 
-local options = { count = 200, seed = 1 }
+local options = made.flags(2, true)
 local driver = assert(arg[1], "usage: agentx_compare.lua DRIVER [--count N] [--seed S] [--vectors FILE]")
-for i = 2, #arg, 2 do
-  local name = arg[i]:match "^%-%-(%a+)$"
-  assert(name == "count" or name == "seed" or name == "vectors", "unknown flag " .. arg[i])
-  options[name] = name == "vectors" and arg[i + 1] or assert(math.tointeger(arg[i + 1]), "number expected")
-end
 
 -- Cases --------------------------------------------------------------------------------------------
 
-local state = 0
-
---- Uniform in 1..n; the same on every machine.
-local function random(n)
-  state = (state * 48271 + 11) % 2147483647
-  return state // 7 % n + 1
-end
-
-local function pick(list) return list[random(#list)] end
-local function chance(percent) return random(100) <= percent end
+local random <const>, pick <const>, chance <const> = made.random, made.pick, made.chance
 
 --- Eighths of a second: exact in binary, in milliseconds and in nanoseconds.
 local function eighths(from, to) return (from + random(to - from + 1) - 1) / 8 end
@@ -116,8 +103,7 @@ local function made_play(number)
 end
 
 local function made_case(number)
-  state = options.seed * 7919 + number
-  for _ = 1, 4 do random(9) end
+  made.begin(options.seed, number)
   local plays = {}
   for i = 1, random(4) do plays[i] = made_play(i) end
   local t_star = pick { { 0, 0 }, { 0.25, 0.75 }, { 0.5, 0.5 }, { 0, 1 } }

@@ -7,25 +7,12 @@
 local here = arg[0]:match "^(.*)/[^/]*$" or "."
 package.path = ("%s/?.lua;%s"):format(here, package.path)
 local cjson = require "cjson"
+local made = require "made"
 local twin = require "report_twin"
 
-local options = { count = 200, seed = 1 }
-for i = 1, #arg, 2 do
-  local name = arg[i]:match "^%-%-(%a+)$"
-  assert(name == "count" or name == "seed", "unknown flag " .. arg[i])
-  options[name] = assert(math.tointeger(arg[i + 1]), "number expected")
-end
+local options = made.flags(1, false)
 
-local state = 0
-
---- Uniform in 1..n; the same on every machine.
-local function random(n)
-  state = (state * 48271 + 11) % 2147483647
-  return state // 7 % n + 1
-end
-
-local function pick(list) return list[random(#list)] end
-local function chance(percent) return random(100) <= percent end
+local random <const>, pick <const>, chance <const> = made.random, made.pick, made.chance
 local function gap() return chance(15) and 0 or random(400) / 4 end
 
 --- Admissions and preemptions in turn, all before the first token or between tokens of one pool.
@@ -126,8 +113,7 @@ local function made_settings()
 end
 
 local function made_case(number)
-  state = options.seed * 7919 + number
-  for _ = 1, 4 do random(9) end
+  made.begin(options.seed, number)
   local case = { name = ("seed %d case %d"):format(options.seed, number), kind = "report", settings = made_settings(),
     requests = {} }
   for i = 1, random(30) do case.requests[i] = made_request(i) end

@@ -8,28 +8,15 @@ local here = arg[0]:match "^(.*)/[^/]*$" or "."
 package.path = ("%s/?.lua;%s/../conformance/?.lua;%s"):format(here, here, package.path)
 local cjson = require "cjson"
 local support = require "support"
+local made = require "made"
 local twin = require "routing_twin"
 
-local options = { count = 200, seed = 1 }
+local options = made.flags(2, true)
 local driver = assert(arg[1], "usage: routing_compare.lua DRIVER [--count N] [--seed S] [--vectors FILE]")
-for i = 2, #arg, 2 do
-  local name = arg[i]:match "^%-%-(%a+)$"
-  assert(name == "count" or name == "seed" or name == "vectors", "unknown flag " .. arg[i])
-  options[name] = name == "vectors" and arg[i + 1] or assert(math.tointeger(arg[i + 1]), "number expected")
-end
 
 -- Cases --------------------------------------------------------------------------------------------
 
-local state = 0
-
---- Uniform in 1..n; the same on every machine.
-local function random(n)
-  state = (state * 48271 + 11) % 2147483647
-  return state // 7 % n + 1
-end
-
-local function pick(list) return list[random(#list)] end
-local function chance(percent) return random(100) <= percent end
+local random <const>, pick <const>, chance <const> = made.random, made.pick, made.chance
 
 local POLICIES <const> = { "round_robin", "random", "least_requests", "least_tokens", "least_kv", "shortest_queue",
   "p2c", "weighted_random", "hash", "hash_bounded", "prefix", "kv", "kv", "kv", "kv_v1" }
@@ -114,8 +101,7 @@ local function made_kv_event(n_targets)
 end
 
 local function made_case(number)
-  state = options.seed * 7919 + number
-  for _ = 1, 4 do random(9) end
+  made.begin(options.seed, number)
   local case = { name = ("seed %d case %d"):format(options.seed, number), kind = "route", config = made_config(),
     targets = {}, events = {} }
   for i = 1, random(5) do
