@@ -58,6 +58,7 @@ struct aisim_agentx_traffic {
     aisim_agentx_phase phase;
     uint32_t next_session;
     aisim_map sessions; /* (slot, conversation) -> session number, while the play lives */
+    aisim_map warmed;   /* slot -> the request that its warm-up sent last */
 };
 
 /* ---- content --------------------------------------------------------------------------------- */
@@ -206,6 +207,9 @@ static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t han
     s->play = request->play->ordinal;
     s->node = request->request;
     s->slot = request->slot;
+    if (request->phase == AISIM_AGENTX_WARMUP) {
+        aisim_map_set(&t->warmed, s->slot, 0, s->node);
+    }
     aisim_error err = {0};
     if (aisim_sim_submit(t->sim, &submit, &s->request, &err) != AISIM_OK) {
         aisim_sim_abort(t->sim, &err);
@@ -250,6 +254,12 @@ static int64_t on_ideal(void *context, const aisim_request *r)
 {
     aisim_agentx_traffic *t = context;
     const sent *s = &t->sent.data[r->cookie];
+    if (r->phase == AISIM_PHASE_PROFILE && aisim_map_get(&t->warmed, s->slot, 0) == s->node) {
+        /* 2.3: without a primer the warm-up repeats the first retained request, which is sent again
+         */
+        uint32_t limit = r->prompt_tokens - 1;
+        return limit - limit % t->block_size;
+    }
     return (int64_t)aisim_ideal_reuse_request(&t->corpus->plays[s->play],
                                               &t->sources[s->play].content, s->node, t->block_size);
 }
@@ -343,6 +353,7 @@ static void on_free(void *context)
     aisim_free(t->lanes);
     aisim_array_free(&t->sent);
     aisim_map_free(&t->sessions);
+    aisim_map_free(&t->warmed);
     aisim_free(t);
 }
 

@@ -122,20 +122,38 @@ local function check_accounting(a, ledger, case)
     + (a.plays_started - case.lanes) // #case.plays * #case.plays, "corpus cursor")
 end
 
+--- Where instances share nothing the ideal is a bound for every request, whatever was sent in preparation.
+local function check_ideal(run, case)
+  if case.cache_identity ~= "isolated" then return 0 end
+  local reused = 0
+  for r in run.requests() do
+    if r.phase == "profile" and r.ideal_reused_tokens then -- nil: it got nothing
+      assert.is_true(r.first_admission_reused_tokens <= r.ideal_reused_tokens, "more reuse than the ideal")
+    end
+    reused = reused + r.first_admission_reused_tokens
+  end
+  return reused
+end
+
 describe("200 replays drawn from their seeds", function()
   it("add up, and send nothing outside of the window", function()
     local seen = { failed = 0, cancelled = 0, never_issued = 0, successful = 0, plays_failed = 0,
       plays_client_completed = 0 }
+    local reused = 0
     for seed = 1, SEEDS do
       local case, engine, workers = drawn(seed)
       local run, ledger = replay(case, engine, workers)
-      local ok, message = pcall(check_accounting, run.agentx, ledger, case)
+      local ok, message = pcall(function()
+        check_accounting(run.agentx, ledger, case)
+        reused = reused + check_ideal(run, case)
+      end)
       if not ok then
         error(("seed %d: %s"):format(seed, type(message) == "table" and message.message or tostring(message)))
       end
       for name in pairs(seen) do seen[name] = seen[name] + run.agentx[name] end
     end
     for name, n in pairs(seen) do assert.is_true(n > 100, name .. " hardly occurs among the seeds") end
+    assert.is_true(reused > 1e6)
   end)
 end)
 
