@@ -103,14 +103,13 @@ typedef struct aisim_request {
 } aisim_request; /* 184 bytes: a waiting request costs this, 12 for its queue entry, its content */
 
 enum {
-    AISIM_REQF_NO_READ = 1,    /**< may not read the prefix cache, still fills it */
-    AISIM_REQF_TOKEN_SEEN = 2, /**< first_token was delivered */
-    AISIM_REQF_PREFILL = 4,    /**< at the prefill side: its first token ends its stay there */
-    AISIM_REQF_RESUMED = 8,    /**< re-admitted after a preemption, still recomputing */
-    AISIM_REQF_HOLD = 16,      /**< keeps its lease at the end (hand-off source) */
-    AISIM_REQF_MOVED = 32,     /**< hand-off: a second pool has admitted it */
-    AISIM_REQF_DELAYED = 64,   /**< has arrived and is held back by the admission or the router */
-    AISIM_REQF_ARRIVED = 128   /**< hand-off: no token since it came to the decode side */
+    AISIM_REQF_NO_READ = 1,  /**< may not read the prefix cache, still fills it */
+    AISIM_REQF_PREFILL = 4,  /**< at the prefill side: its first token ends its stay there */
+    AISIM_REQF_RESUMED = 8,  /**< re-admitted after a preemption, still recomputing */
+    AISIM_REQF_HOLD = 16,    /**< keeps its lease at the end (hand-off source) */
+    AISIM_REQF_MOVED = 32,   /**< hand-off: a second pool has admitted it */
+    AISIM_REQF_DELAYED = 64, /**< has arrived and is held back by the admission or the router */
+    AISIM_REQF_ARRIVED = 128 /**< hand-off: no token since it came to the decode side */
 };
 
 #ifdef __cplusplus

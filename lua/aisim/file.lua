@@ -1,6 +1,7 @@
 --- Whole files in, whole files out: a file of the final name is complete.
 -- Whatever is renamed over a path first asks M.replaceable: a device or a link must not become a file.
 local check = require "aisim.check"
+local core = require "aisim.core"
 local sandbox = require "aisim.sandbox"
 local has_lfs, lfs = pcall(require, "lfs") -- a stock lua5.4 may lack it
 
@@ -17,6 +18,14 @@ function M.read(path)
   file:close()
   if not text then check.fail("cannot read %s: %s", path, why) end
   return text
+end
+
+--- A YAML file as a table; messages have file, line and column.
+---@param path string
+---@return table
+function M.yaml(path)
+  sandbox.refuse "reading a file"
+  return core.yaml(path)
 end
 
 --- May a finished file take the place of what is there? Only nothing and plain files are replaced.

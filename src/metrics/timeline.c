@@ -246,6 +246,18 @@ static void leave(aisim_timeline *timeline, live_request *live, const aisim_requ
     live->worker = AISIM_NONE;
 }
 
+/* Goes elsewhere. Both ends of a hand-off are routed at one instant: a stay of no length is none.
+ */
+static void move_on(aisim_timeline *timeline, live_request *live, const aisim_request *request,
+                    int64_t t_ns, const char *why)
+{
+    if (live->worker != AISIM_NONE && t_ns == live->dispatched_ns) {
+        give_number(&timeline->workers.data[live->worker].seats, live->seat);
+        live->worker = AISIM_NONE;
+    }
+    leave(timeline, live, request, t_ns, why);
+}
+
 static void enter(aisim_timeline *timeline, live_request *live, uint32_t worker, int64_t t_ns)
 {
     bool fresh;
@@ -267,10 +279,10 @@ static void admitted(aisim_timeline *timeline, const aisim_event *event)
     uint32_t worker = timeline->rank_worker.data[event->rank];
     int64_t begin_ns = event->u.admit.begin_ns;
     if (live->worker != worker) { /* its first, or handed over from another pool */
-        leave(timeline, live, request, begin_ns, "moved");
+        move_on(timeline, live, request, begin_ns, "moved");
         enter(timeline, live, worker, begin_ns);
     }
-    bool decodes = (request->flags & AISIM_REQF_TOKEN_SEEN) != 0;
+    bool decodes = (request->flags & AISIM_REQF_ARRIVED) != 0; /* its prompt came with it */
     change(timeline, live, decodes ? "decode" : "prefill", begin_ns);
 }
 
@@ -301,7 +313,7 @@ static void request_event(aisim_timeline *timeline, const aisim_event *event)
     case AISIM_EV_ROUTE:
         live = follow(timeline, event->request);
         if (live->worker != AISIM_NONE) { /* its worker was lost */
-            leave(timeline, live, event->request, event->t_ns, "lost");
+            move_on(timeline, live, event->request, event->t_ns, "lost");
         }
         enter(timeline, live, event->u.route.worker, event->t_ns);
         break;

@@ -68,7 +68,18 @@ void sim_handoff_pool(aisim_sim *sim, uint32_t index)
 aisim_status sim_handoff_check(const aisim_sim *sim, aisim_error *err)
 {
     const sim_handoffs *all = &sim->handoffs;
-    if (!all->on || (all->prefill_pool != AISIM_NONE && all->decode_pool != AISIM_NONE)) {
+    if (!all->on) {
+        return AISIM_OK;
+    }
+    if (all->prefill_pool != AISIM_NONE && all->decode_pool != AISIM_NONE) {
+        bool priced = sim->pools.data[all->prefill_pool].transfer.price != NULL;
+        if (priced && all->config.gb_per_second > 0) {
+            return aisim_fail(
+                err, AISIM_EINVAL,
+                "handoff: bandwidth_gb_per_second has no effect with timing.transfer of "
+                "pool '%s'; leave one of them out",
+                sim->pools.data[all->prefill_pool].name);
+        }
         return AISIM_OK;
     }
     bool prefill = all->prefill_pool != AISIM_NONE;

@@ -85,6 +85,17 @@ describe("the timeline", function()
     assert.same({ { "request 1", 0, 40 } }, spans(events, 0, 1000))
   end)
 
+  it("shows a request that was handed off as decoding at its second worker", function()
+    local sim = aisim.new { seed = 1 }
+    for _, role in ipairs { "prefill", "decode" } do sim:pool { role = role, engine = support.engine() } end
+    sim:handoff { latency_ms = 2 }
+    sim:submit { prompt_tokens = 10, output_tokens = 4 }
+    local events = events_of(sim)
+    assert.same({ { "decode", 12, 12 }, { "request 1", 12, 12 } }, spans(events, 2, 100))
+    assert.same({ "request 1", 0, 12 }, spans(events, 1, 100)[1])
+    assert.equal(3, #spans(events, 1, 100)) -- prefill, and held until the transfer has ended
+  end)
+
   it("has the passes of every worker, by kind", function()
     local passes = spans(events_of(simulation()), 1, 1)
     assert.same({ { "prefill", 0, 10 }, { "mixed", 10, 14 }, { "decode", 24, 4 } }, table.move(passes, 1, 3, 1, {}))

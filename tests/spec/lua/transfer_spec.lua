@@ -133,4 +133,14 @@ describe("timing.transfer of a prefill pool", function()
     assert.same({ { "handoff", 10000000, 1, 2 } }, asked)
     assert.same({ 10.0, 37.0 }, log)
   end)
+
+  it("refuses a bandwidth beside it", function()
+    local sim = aisim.new { seed = 1 }
+    sim:pool { role = "prefill", engine = engine(function() return 25 end, { scope = false }) }
+    sim:pool { role = "decode", engine = engine(nil, { scope = false }) }
+    sim:handoff { bandwidth_gb_per_second = 10, bytes_per_token = 1e6 }
+    sim:submit { prompt_tokens = 10, output_tokens = 3 }
+    assert.error_matches(function() sim:run() end,
+      "handoff: bandwidth_gb_per_second has no effect with timing.transfer of pool 'prefill'", nil, true)
+  end)
 end)
