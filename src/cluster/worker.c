@@ -164,17 +164,18 @@ bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, 
 }
 
 int64_t aisim_worker_glide(aisim_worker *worker, int64_t t_ns, int64_t limit_ns, uint32_t most,
-                           uint32_t *passes)
+                           const aisim_pass_watch *watch, uint32_t *passes, bool *asked)
 {
     aisim_glide glide;
     *passes = 0;
+    *asked = false;
     if (worker->n_ranks > 1 || worker->last_pass_ns > (limit_ns - t_ns) / 4 ||
         !aisim_timing_is_pure(worker->timing) || aisim_timing_wants_items(worker->timing) ||
         !aisim_glide_begin(&glide, worker->ranks[0], t_ns)) {
         return t_ns;
     }
     const aisim_pass_shape *shape;
-    while (glide.passes < most && (shape = aisim_glide_plan(&glide)) != NULL) {
+    while (glide.passes < most && !*asked && (shape = aisim_glide_plan(&glide)) != NULL) {
         int64_t duration_ns = aisim_timing_pass_ns(worker->timing, shape);
         if (duration_ns == AISIM_TIMING_FAILED) {
             break; /* again, and reported, when the pass is planned */
@@ -184,8 +185,12 @@ int64_t aisim_worker_glide(aisim_worker *worker, int64_t t_ns, int64_t limit_ns,
             worker->priced_ns = duration_ns;
             break;
         }
+        if (glide.heard) {
+            watch->clock(watch->context, t_ns + duration_ns);
+        }
         aisim_glide_commit(&glide, t_ns, t_ns + duration_ns);
         t_ns += duration_ns;
+        *asked = glide.heard && watch->asked(watch->context);
     }
     aisim_glide_end(&glide);
     worker->glided += glide.passes;

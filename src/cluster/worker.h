@@ -46,11 +46,20 @@ bool aisim_worker_ready(const aisim_worker *worker);
 bool aisim_worker_begin(aisim_worker *worker, const aisim_observers *observers, int64_t t_ns,
                         int64_t *end_ns);
 
+/** Whoever walks through passes that active observers hear of. */
+typedef struct aisim_pass_watch {
+    void *context;
+    void (*clock)(void *context, int64_t end_ns); /**< a pass ends: before anybody hears of it */
+    bool (*asked)(void *context); /**< afterwards: somebody asked for something, stop here */
+} aisim_pass_watch;
+
 /** Passes of the only rank from t on in which nothing is decided (sched/glide.h), as far as they
  * end before limit_ns, at most `most` of them.
- *  @param passes  receives their number. @return the end of the last one, t_ns without any */
+ *  @param passes  receives their number
+ *  @param asked   receives whether the watch stopped them: no pass may begin before it is answered
+ *  @return the end of the last one, t_ns without any */
 int64_t aisim_worker_glide(aisim_worker *worker, int64_t t_ns, int64_t limit_ns, uint32_t most,
-                           uint32_t *passes);
+                           const aisim_pass_watch *watch, uint32_t *passes, bool *asked);
 /** Emits KV_LEVEL of a rank: its blocks changed outside of a pass end. */
 void aisim_worker_show_level(const aisim_rank *rank, const aisim_observers *observers,
                              int64_t t_ns);

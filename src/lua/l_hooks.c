@@ -230,7 +230,44 @@ static const char *reject_reason(aisim_l_sim *s, const aisim_event *event)
         return NULL;
     }
     lua_rawgeti(s->L, s->refs, h->reject_reason); /* the caller pops */
-    return lua_tostring(s->L, -1);
+    const char *text = lua_tostring(s->L, -1);
+    if (text == NULL) {
+        lua_pop(s->L, 1);
+    }
+    return text;
+}
+
+/* Calls the subscriptions of the event in their order. The scalars are made for the first function
+ * that takes any. */
+static void dispatch(aisim_l_sim *s, const aisim_event *event)
+{
+    aisim_l_hooks *h = s->hooks;
+    aisim_l_scalar scalars[AISIM_L_HOOK_ARGS];
+    const char *reason = NULL;
+    int n = 0;
+    uint32_t count = h->lists[event->type].len; /* added ones wait for the next event */
+    h->depth++;
+    for (uint32_t i = 0; i < count && !aisim_l_broken(s); i++) {
+        aisim_l_sub *sub = &h->subs.data[h->lists[event->type].data[i]];
+        if (!sub->enabled || sub->removed || !passes(s, sub, event)) {
+            continue;
+        }
+        if (n == 0 && (sub->arguments > 0 || sub->batch != NULL)) {
+            reason = reject_reason(s, event);
+            n = aisim_l_hook_scalars(event, reason, scalars);
+        }
+        if (sub->batch != NULL) {
+            store(s, sub, scalars, n);
+        } else {
+            call_one(s, sub, event, scalars, n);
+        }
+    }
+    if (--h->depth == 0 && h->stale) {
+        rebuild_lists(h);
+    }
+    if (reason != NULL) {
+        lua_pop(s->L, 1);
+    }
 }
 
 static void observe(void *context, const aisim_event *event)
@@ -240,34 +277,15 @@ static void observe(void *context, const aisim_event *event)
     if (aisim_l_broken(s) || s->L == NULL) {
         return;
     }
-    int top = lua_gettop(s->L);
     if (event->type == AISIM_EV_RUN_END) {
         aisim_l_hooks_flush(s);
     }
     if (h->lists[event->type].len > 0) {
-        aisim_l_scalar scalars[AISIM_L_HOOK_ARGS];
-        int n = aisim_l_hook_scalars(event, reject_reason(s, event), scalars);
-        uint32_t count = h->lists[event->type].len; /* added ones wait for the next event */
-        h->depth++;
-        for (uint32_t i = 0; i < count && !aisim_l_broken(s); i++) {
-            aisim_l_sub *sub = &h->subs.data[h->lists[event->type].data[i]];
-            if (!sub->enabled || sub->removed || !passes(s, sub, event)) {
-                continue;
-            }
-            if (sub->batch != NULL) {
-                store(s, sub, scalars, n);
-            } else {
-                call_one(s, sub, event, scalars, n);
-            }
-        }
-        if (--h->depth == 0 && h->stale) {
-            rebuild_lists(h);
-        }
+        dispatch(s, event);
     }
     if (s->has_notes && (event->type == AISIM_EV_FINISH || event->type == AISIM_EV_REJECT)) {
         aisim_l_request_ended(s->L, s, event->request->id);
     }
-    lua_settop(s->L, top);
 }
 
 void aisim_l_hooks_init(aisim_l_sim *s)

@@ -12,8 +12,9 @@ static const aisim_rank_config *config_of(const aisim_glide *glide)
     return &glide->rank->config;
 }
 
-/* Passive observers may hear of passes, levels, verifications and ends of transfers. */
-static bool observers_allow(const aisim_observers *observers)
+/* Passive observers may hear of passes, levels, verifications and ends of transfers; others of pass
+ * ends, where decoders are alone. */
+static bool observers_allow(const aisim_observers *observers, bool decoders_alone)
 {
     uint32_t told = AISIM_EV_BIT(AISIM_EV_PASS_END) | AISIM_EV_BIT(AISIM_EV_KV_LEVEL) |
                     AISIM_EV_BIT(AISIM_EV_VERIFY) | AISIM_EV_BIT(AISIM_EV_TRANSFER_END);
@@ -22,7 +23,9 @@ static bool observers_allow(const aisim_observers *observers)
                       AISIM_EV_BIT(AISIM_EV_KV_EVICT) | AISIM_EV_BIT(AISIM_EV_TRANSFER_START) |
                       AISIM_EV_BIT(AISIM_EV_HOST_STORE) | AISIM_EV_BIT(AISIM_EV_HOST_LOAD) |
                       AISIM_EV_BIT(AISIM_EV_HOST_EVICT);
-    return (observers->mask & untold) == 0 && (observers->active_mask & told) == 0;
+    uint32_t active = observers->active_mask & told;
+    return (observers->mask & untold) == 0 &&
+           (active == 0 || (decoders_alone && active == AISIM_EV_BIT(AISIM_EV_PASS_END)));
 }
 
 static bool rules_allow(const aisim_rank *rank)
@@ -34,7 +37,7 @@ static bool rules_allow(const aisim_rank *rank)
            rank->config.scheduler.chunked_prefill && rank->engine->kv_changed == NULL &&
            rank->point_mask == 0 && /* a point is asked in every pass */
            !rank->pool.tracing && rank->pool.log.len == 0 &&
-           observers_allow(&rank->engine->observers);
+           observers_allow(&rank->engine->observers, rank->offload.host == NULL);
 }
 
 /* Nobody stands in a queue that a pass end or a transfer could move. */
@@ -223,6 +226,10 @@ bool aisim_glide_begin(aisim_glide *glide, aisim_rank *rank, int64_t t_ns)
     glide->width = 1 + (native ? s->depth : 0);
     glide->lookahead = native ? s->lookahead_slots : 0;
     if (!pick_requests(glide) || !nobody_joins(glide)) {
+        return false;
+    }
+    glide->heard = (rank->engine->observers.active_mask & AISIM_EV_BIT(AISIM_EV_PASS_END)) != 0;
+    if (glide->heard && glide->prefill != NULL) {
         return false;
     }
     glide->free = rank->pool.free;

@@ -9,11 +9,14 @@
  * anything (last chunk, last token, an admission, a lack of blocks) is left to aisim_rank_plan.
  * With a state cache only decoders glide; they and their states are booked in every pass, in the
  * order of a plan, so that eviction meets the list it would have met.
+ * Decoders alone, without a host tier, are booked pass by pass anyway: then an active observer may
+ * hear of the pass ends (`heard`) and finds everything in its place. Whoever walks looks after each
+ * pass whether it asked for something.
  *
  *     begin -> { plan -> commit }* -> end
  *
- * Between begin and end the rank's numbers are stale, so nobody but observers that are `passive`
- * may look. A pass costs O(requests scheduled), without any O(extents). */
+ * Between begin and end the rank's numbers are stale unless it is heard, so nobody but observers
+ * that are `passive` may look. A pass costs O(requests scheduled), without any O(extents). */
 #ifndef AISIM_SCHED_GLIDE_H
 #define AISIM_SCHED_GLIDE_H
 
@@ -47,6 +50,7 @@ typedef struct aisim_glide {
     uint64_t fresh; /* blocks of the pass that is planned */
     bool states;    /* a state cache: all blocks are the pool's own numbers */
     bool stores;    /* the prefill goes to the host tier */
+    bool heard;     /* an active observer is called at each pass end */
     aisim_host_stream stream;
     aisim_pass_shape shape; /* of the pass that is planned */
     uint32_t passes;

@@ -69,17 +69,46 @@ void sim_wake(aisim_sim *sim, uint32_t index)
     }
 }
 
-/* Passes in which nothing is decided and before whose ends nothing else happens. */
-static void glide(aisim_sim *sim, aisim_worker *worker)
+typedef struct pass_watch {
+    aisim_sim *sim;
+    uint64_t sequence;                 /* of the heap: nothing was put on it */
+    uint32_t observed, observed_active; /* masks of the observers */
+} pass_watch;
+
+static void pass_ends(void *context, int64_t end_ns)
 {
+    aisim_sim *sim = ((pass_watch *)context)->sim;
+    sim->now_ns = sim->engine.now_ns = sim->check.now_ns = end_ns;
+}
+
+static bool asked(void *context)
+{
+    const pass_watch *watch = context;
+    const aisim_sim *sim = watch->sim;
+    const aisim_observers *observers = &sim->engine.observers;
+    return sim->heap.sequence != watch->sequence || sim->changes.len > 0 || sim->retry_routers ||
+           sim->handoffs.todo || sim->stop_reason != NULL || sim->error.code != AISIM_OK ||
+           observers->mask != watch->observed || observers->active_mask != watch->observed_active;
+}
+
+/* Passes in which nothing is decided and before whose ends nothing else happens.
+ * @return false: what somebody asked for at the end of the last one comes first */
+static bool glide(aisim_sim *sim, aisim_worker *worker)
+{
+    const aisim_observers *observers = &sim->engine.observers;
+    pass_watch heard = {sim, sim->heap.sequence, observers->mask, observers->active_mask};
+    aisim_pass_watch watch = {&heard, pass_ends, asked};
+    bool stopped;
     int64_t limit_ns = sim->until_ns == AISIM_NEVER ? AISIM_NEVER : sim->until_ns + 1;
     if (!aisim_heap_empty(&sim->heap) && aisim_heap_top(&sim->heap)->t_ns < limit_ns) {
         limit_ns = aisim_heap_top(&sim->heap)->t_ns;
     }
     uint32_t passes;
-    sim->now_ns = aisim_worker_glide(worker, sim->now_ns, limit_ns, GLIDE_PASSES, &passes);
+    sim->now_ns = aisim_worker_glide(worker, sim->now_ns, limit_ns, GLIDE_PASSES, &watch, &passes,
+                                     &stopped);
     sim->check.now_ns = sim->now_ns;
     sim->events += 2 * (uint64_t)passes; /* as many begins and ends */
+    return !stopped;
 }
 
 static void begin_pass(aisim_sim *sim, uint32_t index)
@@ -90,7 +119,13 @@ static void begin_pass(aisim_sim *sim, uint32_t index)
         sim_watch_worker(sim, index);
         return; /* stopped or emptied meanwhile */
     }
-    glide(sim, worker);
+    if (!glide(sim, worker)) {
+        sim->events--; /* the begin that comes is counted */
+        sim_wake(sim, index);
+        sim_watch_worker(sim, index);
+        sim_check_drained(sim, index);
+        return;
+    }
     int64_t end_ns;
     bool planned = aisim_worker_begin(worker, &sim->engine.observers, sim->now_ns, &end_ns);
     if (worker->price_failed) {

@@ -2,7 +2,9 @@
  *
  * The same random workload runs twice: once with a passive observer, once with one that is not, so
  * that nothing may be skipped. All events are compared one by one; since prompts share prefixes, a
- * cache in another state or order shows in what later requests reuse. test_glide [count [seed]] */
+ * cache in another state or order shows in what later requests reuse. Then twice more with a
+ * listener at every pass end, as hooks are: it looks at everything and now and then asks for
+ * something. test_glide [count [seed]] */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -171,9 +173,92 @@ static void submit(aisim_sim *sim, aisim_rng *rng, uint32_t n)
     }
 }
 
+/* ---- a listener ------------------------------------------------------------------------------ */
+
+enum { LISTENED = 100 }; /* type of its lines */
+
+typedef struct listener {
+    aisim_sim *sim;
+    lines *out;
+    uint64_t seed;
+} listener;
+
+static void ring(void *context, aisim_sim *sim, int64_t t_ns)
+{
+    const listener *l = context;
+    aisim_array_push(l->out, (line){.t_ns = t_ns, .type = LISTENED + 1});
+    CHECK(aisim_sim_now(sim) == t_ns);
+}
+
+/* Cancels the oldest request, sends one, sets a timer, changes a priority, or stops the run. */
+static void ask(const listener *l, uint32_t what, uint32_t number)
+{
+    aisim_sim *sim = l->sim;
+    for (uint32_t slot = 0; (what == 0 || what == 1) && slot < sim->engine.requests.slots; slot++) {
+        const aisim_request *r = sim_request(sim, slot);
+        if (r->id != 0 && r->state != AISIM_REQ_DONE && r->rank != AISIM_NONE) {
+            aisim_handle handle = aisim_sim_handle(sim, r);
+            if (what == 0) {
+                aisim_sim_cancel(sim, handle);
+            } else {
+                aisim_sim_set_priority(sim, handle, (int32_t)(number % 3));
+            }
+            return;
+        }
+    }
+    if (what == 2) {
+        aisim_submit s = {.at_ns = aisim_sim_now(sim) + (int64_t)(number % 2) * 3000000,
+                          .prompt_tokens = 1 + number % 100,
+                          .output_tokens = 1 + number % 7,
+                          .client = AISIM_NO_CLIENT};
+        s.content = aisim_content_append_private(aisim_sim_content(sim), AISIM_ROOT,
+                                                 s.prompt_tokens);
+        CHECK(aisim_sim_submit(sim, &s, NULL, NULL) == AISIM_OK);
+        aisim_content_release(aisim_sim_content(sim), s.content.run);
+    } else if (what == 3) {
+        aisim_sim_timer(sim, aisim_sim_now(sim) + (int64_t)(number % 9) * 1000000,
+                        AISIM_CLASS_TIMER, false, ring, (void *)l);
+    } else if (what == 4 && number % 64 == 0) {
+        aisim_sim_stop(sim, "asked");
+    }
+}
+
+static void listen(void *context, const aisim_event *event)
+{
+    const listener *l = context;
+    const aisim_rank *rank = l->sim->ranks.data[event->rank];
+    CHECK(aisim_sim_now(l->sim) == event->t_ns && l->sim->engine.now_ns == event->t_ns);
+    aisim_cruise_sync_all(rank);
+    line seen = {.t_ns = event->t_ns, .type = LISTENED, .request = rank->running.len};
+    seen.values[0] = rank->pool.free;
+    seen.values[1] = rank->pool.extents.inactive;
+    seen.values[2] = (uint64_t)rank->waiting.slots.len << 32 | rank->in_flight;
+    seen.values[3] = rank->pass;
+    for (uint32_t i = 0; i < rank->running.len; i++) {
+        const aisim_request *r = sim_request(l->sim, rank->running.data[i].slot);
+        uint64_t has = (uint64_t)r->generated << 32 | r->computed;
+        seen.values[4] = aisim_mix64(seen.values[4] ^ has);
+        seen.values[5] = aisim_mix64(seen.values[5] ^ (uint64_t)r->last_token_ns);
+        seen.values[6] = aisim_mix64(seen.values[6] ^ aisim_lease_owned(&rank->pool, &r->lease));
+        seen.values[7] = aisim_mix64(seen.values[7] ^ r->accepted_drafts << 20 ^ r->verifications);
+    }
+    aisim_array_push(l->out, seen);
+    uint64_t dice = aisim_mix64(l->seed ^ aisim_mix64((uint64_t)event->t_ns ^ event->rank));
+    if (dice % 8 == 0) {
+        ask(l, (uint32_t)(dice >> 8) % 5, (uint32_t)(dice >> 16));
+    }
+}
+
+static void add_observer(aisim_sim *sim, aisim_observer observer)
+{
+    aisim_observers *observers = aisim_sim_observers(sim);
+    observers->list[observers->n++] = observer;
+    aisim_observers_update(observers);
+}
+
 /* A run that waits for ever may only do so where nothing is ever rejected (R1). */
-static bool run(uint64_t seed, bool passive, lines *out, uint64_t *glided, bool *states,
-                aisim_status *status)
+static bool run(uint64_t seed, bool passive, bool listens, lines *out, uint64_t *glided,
+                bool *states, aisim_status *status)
 {
     aisim_error err = {0};
     aisim_rng rng = aisim_rng_named(seed, "glide");
@@ -190,18 +275,21 @@ static bool run(uint64_t seed, bool passive, lines *out, uint64_t *glided, bool 
         aisim_sim_free(sim);
         return false;
     }
-    aisim_observers *observers = aisim_sim_observers(sim);
-    observers->list[observers->n] =
-        (aisim_observer){.context = out, .fn = observe, .passive = passive};
+    aisim_observer observer = {.context = out, .fn = observe, .passive = passive};
     static const aisim_event_type types[] = {
         AISIM_EV_PASS_END, AISIM_EV_KV_LEVEL,    AISIM_EV_VERIFY,     AISIM_EV_TRANSFER_END,
         AISIM_EV_FINISH,   AISIM_EV_REJECT,      AISIM_EV_ADMIT,      AISIM_EV_PREEMPT,
         AISIM_EV_GAP,      AISIM_EV_FIRST_TOKEN, AISIM_EV_RANK_TOTALS};
     for (uint32_t i = 0; i < sizeof types / sizeof *types; i++) {
-        observers->list[observers->n].mask |= AISIM_EV_BIT(types[i]);
+        observer.mask |= AISIM_EV_BIT(types[i]);
     }
-    observers->n++;
-    aisim_observers_update(observers);
+    add_observer(sim, observer);
+    listener asks = {.sim = sim, .out = out, .seed = seed};
+    if (listens) {
+        add_observer(sim, (aisim_observer){.mask = AISIM_EV_BIT(AISIM_EV_PASS_END),
+                                           .context = &asks,
+                                           .fn = listen});
+    }
     submit(sim, &rng, 30);
     aisim_run_options options = {.until_ns = aisim_ns_from_s(among(&rng, 3) == 0 ? 2 : 20)};
     *status = aisim_sim_run(sim, &options, &err);
@@ -236,14 +324,14 @@ static void show(const char *name, const lines *l, uint32_t from)
     }
 }
 
-static void compare(uint64_t seed, uint64_t glided[2])
+static void compare(uint64_t seed, bool listens, uint64_t glided[2])
 {
     lines free_run = {0}, full_run = {0};
     uint64_t some, none;
     aisim_status a, b;
     bool states;
-    if (run(seed, true, &free_run, &some, &states, &a) &&
-        run(seed, false, &full_run, &none, &states, &b)) {
+    if (run(seed, true, listens, &free_run, &some, &states, &a) &&
+        run(seed, false, listens, &full_run, &none, &states, &b)) {
         uint32_t i = 0;
         while (i < free_run.len && i < full_run.len &&
                memcmp(&free_run.data[i], &full_run.data[i], sizeof(line)) == 0) {
@@ -267,13 +355,16 @@ int main(int argc, char **argv)
 {
     uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 300;
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    uint64_t glided[2] = {0}; /* without and with a state cache */
+    uint64_t glided[2] = {0}, heard[2] = {0}; /* without and with a state cache */
     for (uint64_t i = 0; i < count; i++) {
-        compare(seed + i, glided);
+        compare(seed + i, false, glided);
+        compare(seed + i, true, heard);
     }
     CHECK(glided[0] > 20 * count); /* the walk is really walked */
     CHECK(glided[1] > 5 * count);
-    printf("%" PRIu64 " workloads, %" PRIu64 " passes glided, %" PRIu64 " with a state cache\n",
-           count, glided[0] + glided[1], glided[1]);
+    CHECK(heard[0] > count && heard[1] > count);
+    printf("%" PRIu64 " workloads, %" PRIu64 " passes glided, %" PRIu64 " with a state cache; "
+           "%" PRIu64 " while somebody listened\n",
+           count, glided[0] + glided[1], glided[1], heard[0] + heard[1]);
     return check_done();
 }
