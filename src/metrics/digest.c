@@ -271,6 +271,9 @@ static double exact_at(const aisim_digest *digest, uint64_t k, double *next)
 {
     uint64_t before = 0;
     uint32_t i = 0;
+    if (digest->n == digest->samples.len) { /* every value once */
+        before = i = (uint32_t)k;
+    }
     while (before + digest->samples.data[i].weight <= k) {
         before += digest->samples.data[i++].weight;
     }
