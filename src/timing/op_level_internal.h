@@ -15,6 +15,7 @@ typedef struct aisim_memo_slot {
     uint64_t key; /* 0 = empty; keys (tokens, rows, batch and length) are >= 1 */
     double ms;
     float by_ms[AISIM_SOURCES]; /* of ms, by provenance; only for reports */
+    uint16_t first, end;        /* the others are 0: mostly all but one */
 } aisim_memo_slot;
 
 /** What the load of an operation depends on (op_pass.c). */

@@ -198,6 +198,9 @@ static double sum_part(const job *j, aisim_phase phase, aisim_part_kind part,
 {
     const aisim_op_part *members = &j->self->parts[phase][part];
     double sum = 0;
+    if (members->len == 0) {
+        return 0;
+    }
     for (uint32_t m = 0; m < members->plain; m++) {
         sum += priced(j, phase, members->index[m], load, factor);
     }
@@ -216,8 +219,13 @@ static bool fill_slot(const job *j, aisim_memo_slot *slot, uint64_t key, aisim_p
     silent.to = NULL;
     take_by(j->self, by_ms);
     double ms = sum_part(&silent, phase, part, load, 1);
-    for (int i = 0; i < AISIM_SOURCES; i++) {
+    slot->first = slot->end = 0;
+    for (uint16_t i = 0; i < AISIM_SOURCES; i++) {
         slot->by_ms[i] = (float)j->self->by_ms[i];
+        if (slot->by_ms[i] != 0) {
+            slot->first = slot->end == 0 ? i : slot->first;
+            slot->end = i + 1;
+        }
     }
     memcpy(j->self->by_ms, by_ms, sizeof by_ms);
     slot->key = isnan(ms) ? 0 : key;
@@ -237,7 +245,7 @@ static double memo_part(const job *j, aisim_memo_kind which, uint64_t key, aisim
     if (slot->key != key && !fill_slot(j, slot, key, phase, part, load)) {
         return NAN;
     }
-    for (int i = 0; i < AISIM_SOURCES; i++) {
+    for (uint32_t i = slot->first; i < slot->end; i++) {
         self->by_ms[i] += (double)slot->by_ms[i] * factor;
     }
     return slot->ms * factor;
@@ -398,8 +406,10 @@ static double counted(job *j)
     aisim_op_level *self = j->self;
     memset(self->by_ms, 0, sizeof self->by_ms);
     double ms = compose(j);
-    for (int i = 0; i < AISIM_SOURCES && !isnan(ms); i++) {
-        self->base.usage.by_ms[i] += self->by_ms[i];
+    if (!isnan(ms)) {
+        for (int i = 0; i < AISIM_SOURCES; i++) {
+            self->base.usage.by_ms[i] += self->by_ms[i];
+        }
     }
     return ms;
 }
