@@ -11,8 +11,19 @@
 
 /* ---- begin ----------------------------------------------------------------------------------- */
 
-/* All transfers under way are stores of this request, and prepared ones there are none. */
-static bool alone(const aisim_host *host, uint32_t request_id)
+static bool among(uint32_t id, const uint32_t ids[], uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All transfers under way are stores of these requests, and prepared ones there are none. They land
+ * before the first one of the stream: one lane, in order. */
+static bool alone(const aisim_host *host, const uint32_t ids[], uint32_t n)
 {
     const aisim_host_group *group = host->group;
     if (host->prepared.first != AISIM_NONE || host->lane[AISIM_HOST_LOAD].first != AISIM_NONE ||
@@ -22,7 +33,7 @@ static bool alone(const aisim_host *host, uint32_t request_id)
     for (uint32_t i = host->lane[AISIM_HOST_STORE].first; i != AISIM_NONE;
          i = group->jobs.data[i].next) {
         const aisim_host_job *job = &group->jobs.data[i];
-        if (job->request_id != request_id || job->withdrawn ||
+        if (!among(job->request_id, ids, n) || job->withdrawn ||
             job->state != AISIM_HOST_JOB_MOVING) {
             return false;
         }
@@ -45,14 +56,14 @@ static uint32_t path_of(const aisim_content *content, uint32_t leaf, uint32_t pa
 
 bool aisim_host_stream_open(aisim_host_stream *stream, aisim_host *host, uint32_t leaf,
                             uint32_t run, uint32_t first, uint32_t most, uint32_t keys,
-                            uint32_t slot, uint32_t request_id)
+                            uint32_t slot, const uint32_t ids[], uint32_t n)
 {
     aisim_host_pool *pool = &host->group->pool;
     uint32_t path[AISIM_STREAM_DEPTH];
     uint32_t depth = path_of(pool->content, leaf, path);
     bool looks =
         host->price.price != NULL && !host->price.pure; /* at ranks, which are stale then */
-    if (host->group->shared || pool->listening || looks || depth == 0 || !alone(host, request_id) ||
+    if (host->group->shared || pool->listening || looks || depth == 0 || !alone(host, ids, n) ||
         aisim_host_pool_deepest(pool, run) > first) {
         return false;
     }
@@ -62,7 +73,7 @@ bool aisim_host_stream_open(aisim_host_stream *stream, aisim_host *host, uint32_
                                   .leaf = leaf,
                                   .keys = keys,
                                   .slot = slot,
-                                  .request_id = request_id,
+                                  .request_id = ids[0],
                                   .first = first,
                                   .planned = first,
                                   .landed = first,

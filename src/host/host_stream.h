@@ -39,11 +39,13 @@ typedef struct aisim_host_stream {
 } aisim_host_stream;
 
 /** Opens a stream that may store blocks [first, most) of `run`, which is on the path of `leaf`.
- *  @return false: the pool has some of them, another transfer is under way, or the path is deeper
- *  than AISIM_STREAM_DEPTH; nothing to close. O(extents that would be thrown out) */
+ *  @param ids  of the request that stores, and of the others that keep their blocks on the device
+ *              as long as the stream is open: stores of them may be under way
+ *  @return false: the pool has some of the blocks, another transfer is under way, or the path is
+ *  deeper than AISIM_STREAM_DEPTH; nothing to close. O(extents that would be thrown out) */
 bool aisim_host_stream_open(aisim_host_stream *stream, aisim_host *host, uint32_t leaf,
                             uint32_t run, uint32_t first, uint32_t most, uint32_t keys,
-                            uint32_t slot, uint32_t request_id);
+                            uint32_t slot, const uint32_t ids[], uint32_t n);
 
 /** Whether the next store may reach up to block `end`. O(1) */
 static inline bool aisim_host_stream_fits(const aisim_host_stream *stream, uint32_t end)

@@ -187,9 +187,13 @@ static bool open_prefill(aisim_glide *glide)
     }
     glide->stores = rank->offload.host != NULL;
     uint32_t keys = r->prompt_tokens / rank->pool.block_size;
-    return !glide->stores ||
-           aisim_host_stream_open(&glide->stream, rank->offload.host, r->lease.run, run,
-                                  r->stored_blocks, keys, keys, aisim_requests_slot(r), r->id);
+    uint32_t ids[AISIM_GLIDERS + 1] = {r->id};
+    for (uint32_t i = 0; i < glide->n; i++) {
+        ids[i + 1] = glide->decoders[i].request->id;
+    }
+    return !glide->stores || aisim_host_stream_open(&glide->stream, rank->offload.host,
+                                                    r->lease.run, run, r->stored_blocks, keys, keys,
+                                                    aisim_requests_slot(r), ids, glide->n + 1);
 }
 
 /* Blocks that all passes of the glide may ask for, at most. */
