@@ -28,6 +28,7 @@ typedef struct bench_case {
 
 #define REQUESTS(n) "traffic.stop.requests=" #n
 #define PROMPT(n) "traffic.source.input_tokens=" #n
+#define OUTPUT(n) "traffic.source.output_tokens=" #n
 #define HOST(n) "engine.workers.aggregated.kv_cache.host_offload.num_host_blocks=" #n
 
 static const bench_case cases[] = {
@@ -38,6 +39,10 @@ static const bench_case cases[] = {
     {"prompt / 30,000", "scenarios/mtp_g2_120k.yaml", {PROMPT(30000), REQUESTS(8192)}},
     {"prompt / 60,000", "scenarios/mtp_g2_120k.yaml", {PROMPT(60000), REQUESTS(4096)}},
     {"prompt / 120,000", "scenarios/mtp_g2_120k.yaml", {PROMPT(120000), REQUESTS(2048)}},
+    /* the same with as many output tokens in all: a short prompt is not the longer talk */
+    {"length / 30,000 + 64", "scenarios/mtp_g2_120k.yaml", {PROMPT(30000), OUTPUT(64), REQUESTS(8192)}},
+    {"length / 60,000 + 128", "scenarios/mtp_g2_120k.yaml", {PROMPT(60000), OUTPUT(128), REQUESTS(4096)}},
+    {"length / 120,000 + 256", "scenarios/mtp_g2_120k.yaml", {PROMPT(120000), OUTPUT(256), REQUESTS(2048)}},
     {"host / 100,000", "scenarios/mtp_g2_120k.yaml", {HOST(100000)}},
     {"host / 1,000,000", "scenarios/mtp_g2_120k.yaml", {HOST(1000000)}},
     {"host / 10,000,000", "scenarios/mtp_g2_120k.yaml", {HOST(10000000)}},
