@@ -1,7 +1,9 @@
 /* digest.c - pairs while they are few, buckets when they are many.
  *
- * Exact: `samples` is a sorted, distinct prefix followed by what was added since; reading (or a
- * full array) sorts the tail and merges it into the prefix. Invariant: sum of the weights = n.
+ * Exact: a value and its weight wait in `recent` until another value needs the place, then they
+ * move to `single` (weight 1) or to the tail of `samples` behind its sorted, distinct prefix.
+ * Reading, or too long a tail, sorts both tails and merges them into the prefix. Invariant: the
+ * weights in the three places sum to n.
  *
  * Sketch: a bucket is the exponent of the value and the 9 upper bits of its mantissa. Its
  * representative is the middle, so the error is below 2^-10 = 0.098 % of the value; adding costs a
@@ -17,7 +19,7 @@
 #include "metrics/digest_sort.h"
 
 enum { SUB_BITS = 9, SUB = 1 << SUB_BITS, OCTAVES = 2047 };
-enum { TAIL = 8192 }; /* samples worth a merge */
+enum { TAIL = 1 << 17 }; /* values worth a merge */
 
 struct aisim_sketch {
     uint64_t *octave[2][OCTAVES]; /* [negative][exponent]: SUB counters, NULL = all 0 */
@@ -79,44 +81,68 @@ static double double_of(uint64_t bits)
 
 /* ---- exact ----------------------------------------------------------------------------------- */
 
-/* Merges the sorted prefix and the sorted tail, from the back, with a copy of the tail. */
-static void merge_tail(aisim_sample *data, uint32_t prefix, uint32_t len)
+static void keep(aisim_digest *digest, const aisim_sample *sample)
 {
-    uint32_t tail = len - prefix;
-    aisim_sample *copy = aisim_alloc(tail, sizeof *copy);
-    memcpy(copy, data + prefix, tail * sizeof *copy);
-    while (tail > 0) {
-        if (prefix > 0 && data[prefix - 1].value > copy[tail - 1].value) {
-            data[--len] = data[--prefix];
-        } else {
-            data[--len] = copy[--tail];
-        }
+    if (sample->weight == 1) {
+        aisim_array_push(&digest->single, sample->value);
+    } else if (sample->weight > 1) {
+        aisim_array_push(&digest->samples, *sample);
     }
-    aisim_free(copy);
 }
 
-/* Afterwards all samples are ascending and distinct. */
-static void compact(aisim_digest *digest)
+static void empty_recent(aisim_digest *digest)
 {
-    aisim_sample *data = digest->samples.data;
-    uint32_t len = digest->samples.len;
-    uint32_t sorted = digest->sorted;
-    if (sorted == len) {
-        return;
+    for (uint32_t i = 0; digest->recent != NULL && i < AISIM_DIGEST_RECENT; i++) {
+        keep(digest, &digest->recent[i]);
+        digest->recent[i].weight = 0;
     }
-    aisim_samples_sort(data + sorted, len - sorted);
-    if (sorted > 0 && data[sorted - 1].value > data[sorted].value) {
-        merge_tail(data, sorted, len);
-    }
-    uint32_t out = 0;
-    for (uint32_t i = 1; i < len; i++) {
-        if (data[i].value > data[out].value) {
-            data[++out] = data[i];
+}
+
+/* Three ascending rows become one without equal neighbours: samples [0, sorted), those behind, and
+ * the single values. */
+static void merge(aisim_digest *digest)
+{
+    const aisim_sample *data = digest->samples.data;
+    const double *single = digest->single.data;
+    uint32_t sorted = digest->sorted, len = digest->samples.len, n = digest->single.len;
+    uint32_t i = 0, j = sorted, k = 0, out = 0;
+    aisim_sample *merged = aisim_alloc((size_t)len + n, sizeof *merged);
+    while (i < sorted || j < len || k < n) {
+        double left = i < sorted ? data[i].value : INFINITY;
+        double right = j < len ? data[j].value : INFINITY;
+        aisim_sample next;
+        if (k < n && single[k] <= left && single[k] <= right) {
+            next = (aisim_sample){single[k++], 1};
         } else {
-            data[out].weight += data[i].weight;
+            next = left <= right ? data[i++] : data[j++];
+        }
+        if (out > 0 && merged[out - 1].value == next.value) {
+            merged[out - 1].weight += next.weight;
+        } else {
+            merged[out++] = next;
         }
     }
-    digest->samples.len = digest->sorted = out + 1;
+    aisim_array_free(&digest->samples);
+    digest->samples.data = merged;
+    digest->samples.cap = len + n;
+    digest->samples.len = digest->sorted = out;
+    digest->single.len = 0;
+}
+
+/* Afterwards all samples are ascending and distinct, and there is nothing else. */
+static void compact(aisim_digest *digest)
+{
+    empty_recent(digest);
+    uint32_t heavy = digest->samples.len - digest->sorted, n = digest->single.len;
+    if (heavy > 0) {
+        aisim_samples_sort(digest->samples.data + digest->sorted, heavy);
+    }
+    if (n > 0) {
+        aisim_values_sort(digest->single.data, n);
+    }
+    if (heavy > 0 || n > 0) {
+        merge(digest);
+    }
 }
 
 static double exact_mean(const aisim_digest *digest)
@@ -183,6 +209,15 @@ static void sketch_add(struct aisim_sketch *sketch, double value, uint64_t weigh
     sketch_moments(sketch, weight, value, 0);
 }
 
+static void free_exact(aisim_digest *digest)
+{
+    aisim_array_free(&digest->samples);
+    aisim_array_free(&digest->single);
+    aisim_free(digest->recent);
+    digest->recent = NULL;
+    digest->sorted = 0;
+}
+
 /* From now on a sketch; the samples move into it. */
 static void become_sketch(aisim_digest *digest)
 {
@@ -191,8 +226,7 @@ static void become_sketch(aisim_digest *digest)
     for (uint32_t i = 0; i < digest->samples.len; i++) {
         sketch_add(sketch, digest->samples.data[i].value, digest->samples.data[i].weight);
     }
-    aisim_array_free(&digest->samples);
-    digest->sorted = 0;
+    free_exact(digest);
     digest->sketch = sketch;
 }
 
@@ -269,8 +303,8 @@ static double sketch_at(const aisim_digest *digest, uint64_t k)
 /* Value at position k (from 0) of the sorted stream; *next: the one behind it. */
 static double exact_at(const aisim_digest *digest, uint64_t k, double *next)
 {
-    uint64_t before = 0;
     uint32_t i = 0;
+    uint64_t before = 0;
     if (digest->n == digest->samples.len) { /* every value once */
         before = i = (uint32_t)k;
     }
@@ -292,18 +326,18 @@ void aisim_digest_init(aisim_digest *digest, aisim_percentile_rule rule, uint32_
 
 void aisim_digest_clear(aisim_digest *digest)
 {
-    aisim_array_free(&digest->samples);
+    free_exact(digest);
     sketch_free(digest->sketch);
     aisim_digest_init(digest, digest->rule, digest->limit);
 }
 
-/* Merges the tail when it has grown to the size of the prefix, so that each addition pays for a
+/* Merges the tails when they have grown to the size of the prefix, so that each addition pays for a
  * constant number of moves, and gives up being exact when that no longer frees half of the limit.
  */
 static void make_room(aisim_digest *digest)
 {
-    uint32_t tail = digest->samples.len - digest->sorted;
-    bool full = digest->samples.len >= digest->limit;
+    uint32_t held = digest->samples.len + digest->single.len, tail = held - digest->sorted;
+    bool full = held >= digest->limit;
     if (full || (tail >= TAIL && tail >= digest->sorted)) {
         compact(digest);
         if (full && digest->samples.len > digest->limit / 2) {
@@ -312,10 +346,26 @@ static void make_room(aisim_digest *digest)
     }
 }
 
-/* Place of a value in `recent`: what lies there proves itself, wherever a sort has moved it. */
+/* The place of a value in `recent`. */
 static uint32_t place_of(double value)
 {
     return (uint32_t)(bits_of(value) * UINT64_C(0x9E3779B97F4A7C15) >> 58);
+}
+
+/* The first value, or one beyond those that came before. */
+static void widen(aisim_digest *digest, double value)
+{
+    if (digest->n > 0) {
+        digest->min = fmin(digest->min, value);
+        digest->max = fmax(digest->max, value);
+        return;
+    }
+    digest->min = digest->max = value;
+    if (digest->rule == AISIM_PERCENTILE_SKETCH && digest->sketch == NULL) {
+        become_sketch(digest);
+    } else if (digest->sketch == NULL && digest->recent == NULL) {
+        digest->recent = aisim_alloc_zero(AISIM_DIGEST_RECENT, sizeof *digest->recent);
+    }
 }
 
 void aisim_digest_add(aisim_digest *digest, double value, uint64_t weight)
@@ -325,30 +375,25 @@ void aisim_digest_add(aisim_digest *digest, double value, uint64_t weight)
         return;
     }
     value += 0.0; /* -0 becomes 0 */
-    if (digest->n == 0) {
-        digest->min = digest->max = value;
-        if (digest->rule == AISIM_PERCENTILE_SKETCH && digest->sketch == NULL) {
-            become_sketch(digest);
-        }
-    } else if (value < digest->min) {
-        digest->min = value;
-    } else if (value > digest->max) {
-        digest->max = value;
+    if (digest->n == 0 || value < digest->min || value > digest->max) {
+        widen(digest, value);
     }
     digest->n += weight;
     if (digest->sketch != NULL) {
         sketch_add(digest->sketch, value, weight);
         return;
     }
-    uint32_t len = digest->samples.len;
-    uint32_t *recent = &digest->recent[place_of(value)];
-    if (*recent < len && digest->samples.data[*recent].value == value) {
-        digest->samples.data[*recent].weight += weight;
+    aisim_sample *recent = &digest->recent[place_of(value)];
+    if (recent->value == value) {
+        recent->weight += weight;
         return;
     }
-    *recent = len;
-    aisim_array_push(&digest->samples, (aisim_sample){value, weight});
-    make_room(digest);
+    aisim_sample old = *recent;
+    *recent = (aisim_sample){value, weight};
+    if (old.weight > 0) {
+        keep(digest, &old);
+        make_room(digest);
+    }
 }
 
 void aisim_digest_merge(aisim_digest *digest, aisim_digest *from)
@@ -357,6 +402,7 @@ void aisim_digest_merge(aisim_digest *digest, aisim_digest *from)
         return;
     }
     if (from->sketch == NULL) {
+        compact(from);
         for (uint32_t i = 0; i < from->samples.len; i++) {
             aisim_digest_add(digest, from->samples.data[i].value, from->samples.data[i].weight);
         }

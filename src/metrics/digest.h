@@ -1,8 +1,10 @@
 /* digest.h - the distribution of a stream of numbers: n, mean, min, max, std, percentiles.
  *
  * Two representations behind one interface:
- *   exact   pairs (value, weight); a value that came lately shares its pair, so a bulk of equal
- *           token gaps is one step and one entry. Percentiles follow the rule of the digest.
+ *   exact   pairs (value, weight); a value that came lately waits in a small cache for more of its
+ *           kind, so a bulk of equal token gaps is one step and one entry. What leaves the cache
+ *           with weight 1, as most measured times do, is kept as a bare number until it is sorted.
+ *           Percentiles follow the rule of the digest.
  *   sketch  counters in buckets of 1/512 of a power of two; bounded memory (4 KiB for each power of
  *           two that occurs). A percentile is within 0.1 % of the `nearest` rule.
  * A digest starts exact and turns into a sketch when it holds more distinct values than its limit;
@@ -45,17 +47,18 @@ typedef struct aisim_sample {
 
 struct aisim_sketch;
 
-/** Places in `recent`. */
+/** Places of the cache. */
 enum { AISIM_DIGEST_RECENT = 64 };
 
 typedef struct aisim_digest {
     aisim_percentile_rule rule;
     uint32_t limit;  /**< distinct values, >= 1 */
-    uint32_t sorted; /**< leading samples that are ascending and distinct */
+    uint32_t sorted; /**< leading samples that are ascending and distinct; heavy ones behind */
     uint64_t n;      /**< sum of the weights */
     double min, max; /**< 0 while n = 0 */
     AISIM_ARRAY(aisim_sample) samples;
-    uint32_t recent[AISIM_DIGEST_RECENT]; /**< by value: a sample that may have it */
+    AISIM_ARRAY(double) single; /**< values of weight 1, in no order */
+    aisim_sample *recent;       /**< by value, weight 0 = free place; NULL = nothing was added */
     struct aisim_sketch *sketch;          /**< NULL while exact */
 } aisim_digest;
 

@@ -7,4 +7,7 @@
 /** Sorts n samples by value, ascending. O(n) as long as values do not crowd together. */
 void aisim_samples_sort(aisim_sample *data, uint32_t n);
 
+/** The same for bare values. */
+void aisim_values_sort(double *data, uint32_t n);
+
 #endif

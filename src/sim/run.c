@@ -71,7 +71,7 @@ void sim_wake(aisim_sim *sim, uint32_t index)
 
 typedef struct pass_watch {
     aisim_sim *sim;
-    uint64_t sequence;                 /* of the heap: nothing was put on it */
+    uint64_t sequence;                  /* of the heap: nothing was put on it */
     uint32_t observed, observed_active; /* masks of the observers */
 } pass_watch;
 
@@ -104,8 +104,8 @@ static bool glide(aisim_sim *sim, aisim_worker *worker)
         limit_ns = aisim_heap_top(&sim->heap)->t_ns;
     }
     uint32_t passes;
-    sim->now_ns = aisim_worker_glide(worker, sim->now_ns, limit_ns, GLIDE_PASSES, &watch, &passes,
-                                     &stopped);
+    sim->now_ns =
+        aisim_worker_glide(worker, sim->now_ns, limit_ns, GLIDE_PASSES, &watch, &passes, &stopped);
     sim->check.now_ns = sim->now_ns;
     sim->events += 2 * (uint64_t)passes; /* as many begins and ends */
     return !stopped;

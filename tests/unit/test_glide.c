@@ -211,8 +211,8 @@ static void ask(const listener *l, uint32_t what, uint32_t number)
                           .prompt_tokens = 1 + number % 100,
                           .output_tokens = 1 + number % 7,
                           .client = AISIM_NO_CLIENT};
-        s.content = aisim_content_append_private(aisim_sim_content(sim), AISIM_ROOT,
-                                                 s.prompt_tokens);
+        s.content =
+            aisim_content_append_private(aisim_sim_content(sim), AISIM_ROOT, s.prompt_tokens);
         CHECK(aisim_sim_submit(sim, &s, NULL, NULL) == AISIM_OK);
         aisim_content_release(aisim_sim_content(sim), s.content.run);
     } else if (what == 3) {
