@@ -432,7 +432,17 @@ static void run_vector(const json_t *vector)
 {
     aisim_agentx_config config;
     aisim_error err = {0};
-    aisim_corpus *corpus = aisim_corpus_new(NULL);
+    const json_t *settings = json_object_get(vector, "config");
+    const aisim_corpus_options reading = {
+        .nested_timestamp_basis = is(settings, "nested_timestamp_basis", "absolute")
+                                      ? AISIM_BASIS_ABSOLUTE
+                                  : is(settings, "nested_timestamp_basis", "relative")
+                                      ? AISIM_BASIS_RELATIVE
+                                      : AISIM_BASIS_AUTO,
+        .align_inputs = is(settings, "align_inputs", "floor")  ? AISIM_ALIGN_FLOOR
+                        : is(settings, "align_inputs", "ceil") ? AISIM_ALIGN_CEIL
+                                                               : AISIM_ALIGN_NONE};
+    aisim_corpus *corpus = aisim_corpus_new(&reading);
     stub s = {.server = json_object_get(vector, "server"), .dispatch = json_array()};
     aisim_agentx *agentx = NULL;
     AISIM_ARRAY(double) u = {0};

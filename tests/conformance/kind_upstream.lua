@@ -19,7 +19,7 @@ local on_twin <const> = support.drivers(context, "drive_upstream", twin)
 local CONFIG <const> = support.set [[block_size blocks max_num_batched_tokens max_num_seqs max_model_len
   prefix_caching policy chunked_prefill watermark reserve_full_prompt long_prefill_threshold spec_tokens lookahead
   eagle async mamba_align groups external]]
-local REQUEST <const> = support.set "prompt max_tokens priority arrival no_read state"
+local REQUEST <const> = support.set "prompt max_tokens priority arrival no_read state salt eos ignore_eos stop_tokens min_tokens"
 local EXTERNAL <const> = support.set "matched async"
 local STEP <const> = {
   add = "req", schedule = "id throttle budget", output = "for tokens each drafts received", finish = "req why",
@@ -108,11 +108,12 @@ local function needs_groups(vector)
   for _, request in pairs(vector.requests) do
     if request.lora or request.mm then return true end
   end
-  return groups and (#groups > 1 or groups[1].type ~= "full")
+  return vector.config.retention ~= nil or groups and (#groups > 1 or groups[1].type ~= "full")
 end
 
-local KV_CONFIG <const> = support.set "block_size blocks eagle groups max_model_len prefix_caching"
-local KV_REQUEST <const> = support.set "prompt salt no_read lora mm"
+local KV_CONFIG <const> = support.set "block_size blocks eagle groups max_model_len prefix_caching retention"
+local KV_REQUEST <const> = support.set [[prompt salt no_read lora mm max_tokens priority arrival state
+  eos ignore_eos stop_tokens min_tokens]]
 local KV_STEP <const> = support.set "op req expect new use_hit lookahead computed append entries"
 
 local function unknown_in_kv(vector)

@@ -61,7 +61,7 @@ local function start(vector)
   for i, id in ipairs(names) do
     run.number[id], run.name[i] = i, id
   end
-  run.batches, run.rows, run.drafts, run.outputs = {}, {}, {}, {}
+  run.batches, run.rows, run.drafts, run.outputs, run.stopped = {}, {}, {}, {}, {}
   return run
 end
 
@@ -86,6 +86,17 @@ end
 
 local ops = {}
 
+-- Numbers of the salts, over all vectors.
+local salts = {}
+
+local function salt_of(request)
+  if request.salt and not salts[request.salt] then
+    salts[#salts + 1] = request.salt
+    salts[request.salt] = #salts
+  end
+  return request.salt and salts[request.salt]
+end
+
 function ops.add(run, step)
   local list = table.move(step.req, 1, #step.req, 1, {})
   local place = {}
@@ -108,6 +119,7 @@ function ops.add(run, step)
       output_ids = outputs_of(run.vector, id),
       priority = request.priority,
       no_read = request.no_read,
+      salt = salt_of(request),
       blocked = request.state == "blocked",
     })
   end
@@ -173,21 +185,59 @@ function ops.schedule(run, step)
   return have
 end
 
+-- How many of the ids stay when an end or stop token ends the request there (facts 66, 67), nil = it goes on.
+-- Lengths are the engine's.
+local function stops_after(run, id, ids)
+  local request, count = run.vector.requests[id], #(run.outputs[id] or {})
+  for i, token in ipairs(ids) do
+    local ends = token == request.eos and not request.ignore_eos
+    for _, stop in ipairs(request.stop_tokens or {}) do
+      ends = ends or token == stop
+    end
+    if ends and count + i >= (request.min_tokens or 0) then
+      return i
+    end
+  end
+end
+
+-- The engine counts tokens; what ends earlier is ended here, at the same moment.
+local function end_stopped(run, record, stopped, have)
+  for _, finished in ipairs(record.finished) do
+    have.finished[#have.finished + 1] = run.name[finished.id]
+    have.finished[run.name[finished.id]] = true
+  end
+  for _, emitted in ipairs(record.emitted) do
+    local id = run.name[emitted.id]
+    if stopped[id] then
+      run.stopped[id] = true
+      if not have.finished[id] then
+        run.t:cancel(emitted.id)
+        have.finished[#have.finished + 1] = id
+      end
+    end
+  end
+  for _, id in ipairs(have.finished) do
+    have.finished[id] = nil
+  end
+end
+
 local function complete(run, batch, step)
-  local results = {}
+  local results, stopped = {}, {}
   for _, row in ipairs(run.rows[batch]) do
     local ids = step.tokens and step.tokens[row.id] or (step.each and { step.each })
     if ids then
+      local keep = stops_after(run, row.id, ids)
+      if keep then
+        ids, stopped[row.id] = table.move(ids, 1, keep, 1, {}), true
+      end
       local drafts = step.drafts and step.drafts[row.id]
       results[#results + 1] = { serial = row.serial, ids = ids, drafts = drafts and #drafts or 0 }
     end
   end
   local record = run.t:complete(batch, results)
-  run.t:verify()
   local have = { finished = {}, drafts = 0, draft_tokens = 0, accepted = 0 }
-  for i, finished in ipairs(record.finished) do
-    have.finished[i] = run.name[finished.id]
-  end
+  end_stopped(run, record, stopped, have)
+  run.t:verify()
   for _, emitted in ipairs(record.emitted) do
     local id = run.name[emitted.id]
     run.drafts[id] = step.drafts and step.drafts[id]
@@ -282,7 +332,7 @@ local function request_state(run, id)
     outputs = run.outputs[id] or {},
     num_outputs = view.generated,
     state = view.status,
-    reason = view.reason == "context" and "length" or view.reason,
+    reason = run.stopped[id] and "stop" or view.reason == "context" and "length" or view.reason,
     preemptions = view.preemptions,
     drafts = draft_list(run, id, view.drafts),
     blocks = { view.owned },
