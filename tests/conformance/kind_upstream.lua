@@ -175,10 +175,9 @@ function M.stop(vector)
           return { kept = kept, finished = true, reason = "stop" }
         elseif stops[token] then
           return { kept = kept, finished = true, reason = "stop", stop_token = token }
+        elseif count >= (config.max_tokens or 16) or total >= (config.max_model_len or math.huge) then
+          return { kept = kept, finished = true, reason = "length" }
         end
-      end
-      if count >= (config.max_tokens or 16) or total >= (config.max_model_len or math.huge) then
-        return { kept = kept, finished = true, reason = "length" }
       end
     end
     return { kept = kept, finished = false }
@@ -207,7 +206,7 @@ function M.metric(vector)
     local requests, queries, hits = sums()
     local rate = queries > 0 and hits / queries or 0.0
     for key, want in pairs(step.expect or {}) do
-      local have = ({ hit_rate = rate, requests = requests })[key]
+      local have = ({ hit_rate = rate, requests = requests, queries = queries, hits = hits })[key]
       if not support.close(have, want, 1e-9) then
         return false, ("[%d].%s: want %s, have %s"):format(i, key, want, tostring(have))
       end
