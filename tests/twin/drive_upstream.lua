@@ -62,6 +62,7 @@ local function start(vector)
     run.number[id], run.name[i] = i, id
   end
   run.batches, run.rows, run.drafts, run.outputs, run.stopped = {}, {}, {}, {}, {}
+  run.blocked = {}
   return run
 end
 
@@ -112,6 +113,7 @@ function ops.add(run, step)
   end)
   for _, id in ipairs(list) do
     local request = run.vector.requests[id]
+    run.blocked[id] = request.state == "blocked" or nil
     run.serial[id] = assert(run.t:submit {
       id = run.number[id],
       prompt = tokens_of(request.prompt),
@@ -269,9 +271,18 @@ function ops.finish(run, step)
   return {}
 end
 
+-- Makes blocked requests schedulable: `req` names them, or `state` maps ids to their new state.
 function ops.state(run, step)
-  for _, id in ipairs(step.req or {}) do
+  local ids, states = step.req or {}, type(step.state) == "table" and step.state or {}
+  ids = type(ids) == "table" and table.move(ids, 1, #ids, 1, {}) or { ids }
+  for id in pairs(states) do
+    ids[#ids + 1] = id
+  end
+  for _, id in ipairs(ids) do
+    local to = states[id] or (type(step.state) == "string" and step.state) or "waiting"
+    assert(to ~= "blocked", "a request is blocked from the start or not at all")
     run.t:unblock(run.number[id])
+    run.blocked[id] = nil
   end
   return {}
 end
@@ -331,7 +342,7 @@ local function request_state(run, id)
     with_drafts = view.known + view.drafts,
     outputs = run.outputs[id] or {},
     num_outputs = view.generated,
-    state = view.status,
+    state = run.blocked[id] and view.status ~= "finished" and "blocked" or view.status,
     reason = run.stopped[id] and "stop" or view.reason == "context" and "length" or view.reason,
     preemptions = view.preemptions,
     drafts = draft_list(run, id, view.drafts),
