@@ -156,7 +156,11 @@ local function child(path, first)
     if not family then
       print_line("FAIL", file, "all of it", "nobody", "not a file of conformance vectors")
     elseif list then
-      for i = first, #list do run_vector(file, family, list[i]) end
+      context.path = path
+      for i = first, #list do
+        context.index = i
+        run_vector(file, family, list[i])
+      end
     else
       run_whole(path, family, content)
     end
