@@ -84,16 +84,23 @@ function ops.lookup(host, op)
   return states
 end
 
-function ops.resident(host)
-  local keys = host:lru()
+-- Pinned blocks are resident too, but no members of the list of victims: every key is asked for.
+function ops.resident(host, _, seen)
+  local keys = {}
+  for key in pairs(seen) do
+    keys[#keys + 1] = host:state(key) == "hit" and key or nil
+  end
   table.sort(keys)
   return keys
 end
 
 function drivers.host_tier(vector)
-  local host = engine.host(vector.config)
+  local host, seen = engine.host(vector.config), {}
   for i, op in ipairs(vector.requests) do
-    local have = assert(ops[op.op], op.op)(host, op)
+    for _, key in ipairs(op.op == "store_prepare" and op.keys or {}) do
+      seen[key] = true
+    end
+    local have = assert(ops[op.op], op.op)(host, op, seen)
     local want = vector.expect.per_op[i]
     if given(want) then
       local difference = subset(round(want), round(have), ("per_op[%d]"):format(i))
