@@ -10,6 +10,10 @@ if not engine.host then
   return drivers
 end
 
+local TIE_BREAKS <const> = { deepest_first = 0, key_asc = 1, listed = 2 }
+local HOST_KEYS <const> = { component = true, capacity_blocks = true, block_bytes = true, d2h_gbps = true,
+  h2d_gbps = true, latency_ms = true, scope = true, lru_tie_break = true, refresh_on_load = true }
+
 local NO_LIMIT <const> = 1 << 40
 
 local function given(value)
@@ -95,7 +99,14 @@ function ops.resident(host, _, seen)
 end
 
 function drivers.host_tier(vector)
-  local host, seen = engine.host(vector.config), {}
+  local config = {}
+  for key, value in pairs(vector.config) do
+    if not HOST_KEYS[key] then return ("unknown config key '%s'"):format(key) end
+    config[key] = value
+  end
+  config.tie_break = TIE_BREAKS[config.lru_tie_break or "deepest_first"]
+  config.keep_on_load = config.refresh_on_load == false and 1 or 0
+  local host, seen = engine.host(config), {}
   for i, op in ipairs(vector.requests) do
     for _, key in ipairs(op.op == "store_prepare" and op.keys or {}) do
       seen[key] = true
@@ -209,7 +220,7 @@ end
 
 -- The product has no slot numbers: those the double of drive_connector.lua answers.
 function drivers.host(vector)
-  local host = engine.host { capacity_blocks = vector.config.slots, listed = 1, keep_on_load = 1 }
+  local host = engine.host { capacity_blocks = vector.config.slots, tie_break = TIE_BREAKS.listed, keep_on_load = 1 }
   for i, step in ipairs(vector.steps) do
     local have = assert(upstream[step.op], step.op)(host, step) or {}
     have.lru = host:lru()

@@ -29,7 +29,8 @@ static double number(lua_State *L, const char *key, double other)
     return value;
 }
 
-/* host{capacity_blocks, block_bytes, d2h_gbps, h2d_gbps, latency_ms, listed, keep_on_load} */
+/* host{capacity_blocks, block_bytes, d2h_gbps, h2d_gbps, latency_ms, tie_break, keep_on_load};
+ * tie_break counts the values of lru_tie_break from 0 */
 static int l_host_new(lua_State *L)
 {
     aisim_rank_config config;
@@ -40,7 +41,7 @@ static int l_host_new(lua_State *L)
     config.host.d2h_gbps = number(L, "d2h_gbps", 32);
     config.host.h2d_gbps = number(L, "h2d_gbps", 32);
     config.host.latency_ms = number(L, "latency_ms", 0);
-    config.host.tie_break = number(L, "listed", 0) > 0 ? AISIM_TIE_LISTED : AISIM_TIE_DEEPEST_FIRST;
+    config.host.tie_break = (aisim_tie_break)number(L, "tie_break", AISIM_TIE_DEEPEST_FIRST);
     config.host.refresh_on_load = number(L, "keep_on_load", 0) <= 0;
     uint32_t b = (uint32_t)number(L, "block_size", 4);
     double bytes = number(L, "block_bytes", 1e6);
