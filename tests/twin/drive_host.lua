@@ -122,8 +122,28 @@ function drivers.host_tier(vector)
   end
 end
 
+-- A copy of the list by time, events of one time in their order.
+local function by_time(list, key)
+  local sorted, place = table.move(list or {}, 1, #(list or {}), 1, {}), {}
+  for i, item in ipairs(sorted) do
+    place[item] = i
+  end
+  table.sort(sorted, function(a, b)
+    if a[key] ~= b[key] then return a[key] < b[key] end
+    return place[a] < place[b]
+  end)
+  return sorted
+end
+
 function drivers.fair_link(vector)
-  local completions = engine.fair_link(vector.requests.jobs, vector.requests.cancels)
+  local jobs, numbers, n = by_time(vector.requests.jobs, "submit"), {}, 0
+  for i, job in ipairs(jobs) do
+    if not numbers[job.client] then
+      numbers[job.client], n = n, n + 1
+    end
+    jobs[i] = setmetatable({ client = numbers[job.client], latency_ms = job.latency_ms or 0 }, { __index = job })
+  end
+  local completions = engine.fair_link(jobs, by_time(vector.requests.cancels, "t"))
   return subset(round(vector.expect), round { completions = completions }, "expect")
 end
 
