@@ -155,7 +155,8 @@ local function commands(vector)
     local view = cmd.id and t:find(number(cmd.id))
     have.held = t:find(number(vector.requests[1].id) or 0) ~= nil
       and t:find(number(vector.requests[1].id)).status == "held"
-    have.missing = cmd.cmd == "reserve" and view and view.missing or nil
+    local reserved = cmd.cmd == "reserve" and have.result == "ok" and view and view.status == "reserved"
+    have.missing = reserved and view.missing or nil -- a pending reservation does not know yet
     have.active, have.live = t:state().active, t:state().live
     t:verify()
     for key, list in pairs(vector.expect) do
