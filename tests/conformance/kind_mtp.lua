@@ -244,7 +244,8 @@ return support.guard(M, {
   prefix_recompute = { "component block_size mtp", "known_tokens cached_tokens active_cached_tokens" },
   admission = { "component num_gpu_blocks block_size active_blocks", "mtp known active_cached_tokens" },
   mtp_native_trace = { [[component prompt_tokens output_tokens block_size depth rates max_model_len
-    max_num_batched_tokens accepted_drafts_per_step seed num_gpu_blocks]], "", "steps decode_forwards accepted_including_base" },
+    max_num_batched_tokens accepted_drafts_per_step seed num_gpu_blocks]], "",
+    "steps decode_forwards accepted_including_base" },
   mtp_burst_trace = { [[component prompt_tokens output_tokens depth rates block_size seed num_gpu_blocks
     max_model_len max_num_batched_tokens]], "",
     "passes emitted_per_pass budget_tokens_per_pass decode_forwards accepted_including_base" },

@@ -19,7 +19,8 @@ local on_twin <const> = support.drivers(context, "drive_upstream", twin)
 local CONFIG <const> = support.set [[block_size blocks max_num_batched_tokens max_num_seqs max_model_len
   prefix_caching policy chunked_prefill watermark reserve_full_prompt long_prefill_threshold spec_tokens lookahead
   eagle async mamba_align groups external]]
-local REQUEST <const> = support.set "prompt max_tokens priority arrival no_read state salt eos ignore_eos stop_tokens min_tokens"
+local REQUEST <const> = support.set [[prompt max_tokens priority arrival no_read state salt
+  eos ignore_eos stop_tokens min_tokens]]
 local EXTERNAL <const> = support.set "matched async"
 local STEP <const> = {
   add = "req", schedule = "id throttle budget", output = "for tokens each drafts received", finish = "req why",

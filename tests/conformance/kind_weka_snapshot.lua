@@ -24,8 +24,8 @@ function M.file(content, context, report)
     local path = ("%s/traces/weka/%s.jsonl"):format(context.data, corpus)
     if not by_file[path] then
       by_file[path] = {}
-      local lines, trouble = support.json_lines(("%s/weka_cut %s %s"):format(context.tools, table.concat(fractions, ","),
-        support.quote(path)))
+      local lines, trouble = support.json_lines(("%s/weka_cut %s %s"):format(context.tools,
+        table.concat(fractions, ","), support.quote(path)))
       if not lines then report(name, false, trouble) end
       for _, line in ipairs(lines or {}) do by_file[path][("%s %g"):format(line.id, line.fraction)] = line end
     end

@@ -12,7 +12,8 @@
 --                    complete_transfers = true), or none
 --   complete         everything that moves ends, between two steps
 --   preempt          between two steps; `finish`: a running request takes one more step and samples the end token,
---                    another is aborted; `abort`: at once; `reset`, `clear_gpu_cache`: the device forgets what it has cached
+--                    another is aborted; `abort`: at once
+--   reset, clear_gpu_cache         the device forgets what it has cached
 --   finish = true    the last of the outputs is the end token; steps follow until nothing moves any more
 --   host_hit_chunks, host_state    what the host answers for the chunks behind the device hit, to that request
 --   gpu_hit_tokens   the device finds exactly so many; gpu_cache = "empty": it has been reset
