@@ -1,7 +1,7 @@
 /* agentx_driver.c - runs the AgentX client on a stub server, for vectors/agentx_replay.json.
  *
- *     agentx_driver FILE [N]      one JSON line per vector of kind "agentx", or for the N-th (from 1)
- *                                 alone: what the client did
+ *     agentx_driver FILE [N]      one JSON line per vector of kind "agentx", or for the N-th (from
+ * 1) alone: what the client did
  *
  * The stub answers after a fixed time, without queue or cache, as vectors/README.md describes.
  * Nothing of the replay is decided here: kind_agentx.lua compares the lines with the file. */
@@ -449,11 +449,10 @@ static void run_vector(const json_t *vector)
     aisim_error err = {0};
     const json_t *settings = json_object_get(vector, "config");
     const aisim_corpus_options reading = {
-        .nested_timestamp_basis = is(settings, "nested_timestamp_basis", "absolute")
-                                      ? AISIM_BASIS_ABSOLUTE
-                                  : is(settings, "nested_timestamp_basis", "relative")
-                                      ? AISIM_BASIS_RELATIVE
-                                      : AISIM_BASIS_AUTO,
+        .nested_timestamp_basis =
+            is(settings, "nested_timestamp_basis", "absolute")   ? AISIM_BASIS_ABSOLUTE
+            : is(settings, "nested_timestamp_basis", "relative") ? AISIM_BASIS_RELATIVE
+                                                                 : AISIM_BASIS_AUTO,
         .align_inputs = is(settings, "align_inputs", "floor")  ? AISIM_ALIGN_FLOOR
                         : is(settings, "align_inputs", "ceil") ? AISIM_ALIGN_CEIL
                                                                : AISIM_ALIGN_NONE};

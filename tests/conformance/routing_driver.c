@@ -371,7 +371,8 @@ static void worker(driver *d, int64_t now_ns, const json_t *event)
     }
 }
 
-/* A request that ends while it waits at the router was never dispatched. @return whether it waited */
+/* A request that ends while it waits at the router was never dispatched. @return whether it waited
+ */
 static bool leave_queue(driver *d, uint32_t slot)
 {
     uint32_t at = 0;
@@ -412,10 +413,11 @@ static void progress(driver *d, int64_t now_ns, const json_t *event, const char 
 static void handle(driver *d, const json_t *event, bool pairs)
 {
     const char *op = text_of(event, "op");
-    check_keys(event,
-               " op at_ms id tokens blocks session parent root user play lineage pin exclude weight "
-               "draws generated status target tier waiting running kv_used kv_total state worker rank ",
-               "unknown key of an event");
+    check_keys(
+        event,
+        " op at_ms id tokens blocks session parent root user play lineage pin exclude weight "
+        "draws generated status target tier waiting running kv_used kv_total state worker rank ",
+        "unknown key of an event");
     int64_t now_ns = aisim_ns_from_ms(number_of(event, "at_ms", 0));
     aisim_route_clock(d->route, now_ns);
     if (strcmp(op, "arrive") == 0) {

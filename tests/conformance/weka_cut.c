@@ -1,7 +1,7 @@
 /* weka_cut.c - cuts plays at given fractions of their time, for vectors/weka_snapshot.json.
  *
- *     weka_cut FRACTION,... FILE...    one JSON line per play and fraction: history, primers, what is
- *                                      free */
+ *     weka_cut FRACTION,... FILE...    one JSON line per play and fraction: history, primers, what
+ * is free */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
