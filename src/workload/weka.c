@@ -271,8 +271,8 @@ static aisim_status read_play(reader *in, const json_t *root, aisim_weka_play *o
     if (status == AISIM_OK && in->requests.len == 0) {
         at->outer = AISIM_NONE;
         status = aisim_weka_fail(at, AISIM_EINVAL,
-                                 "no model request, expected at least one entry of type \"n\" or "
-                                 "\"s\"");
+                                 "field 'requests' has no model request, expected at least one "
+                                 "entry of type \"n\" or \"s\"");
     }
     if (status == AISIM_OK) {
         out->id = aisim_strdup(at->play);

@@ -1,6 +1,7 @@
 /* agentx_driver.c - runs the AgentX client on a stub server, for vectors/agentx_replay.json.
  *
- *     agentx_driver FILE      one JSON line per vector of kind "agentx": what the client did
+ *     agentx_driver FILE [N]      one JSON line per vector of kind "agentx", or for the N-th (from
+ * 1) alone: what the client did
  *
  * The stub answers after a fixed time, without queue or cache, as vectors/README.md describes.
  * Nothing of the replay is decided here: kind_agentx.lua compares the lines with the file. */
@@ -404,14 +405,28 @@ static aisim_status read_plays(const json_t *plays, aisim_corpus *corpus, aisim_
     return status == AISIM_OK ? aisim_corpus_finish(corpus, err) : status;
 }
 
+static bool starts_later(const aisim_agentx_play *a, const aisim_agentx_play *b)
+{
+    return a->start_ns != b->start_ns ? a->start_ns > b->start_ns : a->lane > b->lane;
+}
+
 static void report(json_t *out, stub *s, const aisim_corpus *corpus, aisim_agentx *agentx,
                    const json_t *vector, const aisim_agentx_config *config)
 {
     const aisim_agentx_report *r = aisim_agentx_report_get(agentx);
     json_t *plays = json_array();
-    for (uint32_t i = 0; i < r->n_plays; i++) {
-        json_array_append_new(plays, play_row(&r->plays[i]));
+    uint32_t *order = calloc(r->n_plays + 1, sizeof *order);
+    for (uint32_t i = 0; i < r->n_plays; i++) { /* the vectors list them by (start, lane) */
+        uint32_t at = i;
+        for (; at > 0 && starts_later(&r->plays[order[at - 1]], &r->plays[i]); at--) {
+            order[at] = order[at - 1];
+        }
+        order[at] = i;
     }
+    for (uint32_t i = 0; i < r->n_plays; i++) {
+        json_array_append_new(plays, play_row(&r->plays[order[i]]));
+    }
+    free(order);
     json_object_set(out, "dispatch", s->dispatch);
     json_object_set_new(out, "phases", phases(r));
     json_object_set_new(out, "counts", counts(r));
@@ -432,7 +447,16 @@ static void run_vector(const json_t *vector)
 {
     aisim_agentx_config config;
     aisim_error err = {0};
-    aisim_corpus *corpus = aisim_corpus_new(NULL);
+    const json_t *settings = json_object_get(vector, "config");
+    const aisim_corpus_options reading = {
+        .nested_timestamp_basis =
+            is(settings, "nested_timestamp_basis", "absolute")   ? AISIM_BASIS_ABSOLUTE
+            : is(settings, "nested_timestamp_basis", "relative") ? AISIM_BASIS_RELATIVE
+                                                                 : AISIM_BASIS_AUTO,
+        .align_inputs = is(settings, "align_inputs", "floor")  ? AISIM_ALIGN_FLOOR
+                        : is(settings, "align_inputs", "ceil") ? AISIM_ALIGN_CEIL
+                                                               : AISIM_ALIGN_NONE};
+    aisim_corpus *corpus = aisim_corpus_new(&reading);
     stub s = {.server = json_object_get(vector, "server"), .dispatch = json_array()};
     aisim_agentx *agentx = NULL;
     AISIM_ARRAY(double) u = {0};
@@ -472,10 +496,11 @@ static void run_vector(const json_t *vector)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: agentx_driver FILE\n");
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: agentx_driver FILE [N]\n");
         return 2;
     }
+    size_t only = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
     json_error_t problem;
     json_t *root = json_load_file(argv[1], 0, &problem);
     if (root == NULL) {
@@ -485,7 +510,7 @@ int main(int argc, char **argv)
     const json_t *vectors = json_object_get(root, "vectors");
     for (size_t i = 0; i < json_array_size(vectors); i++) {
         const json_t *vector = json_array_get(vectors, i);
-        if (is(vector, "kind", "agentx")) {
+        if (is(vector, "kind", "agentx") && (only == 0 || only == i + 1)) {
             run_vector(vector);
         }
     }

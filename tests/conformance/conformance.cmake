@@ -17,4 +17,7 @@ foreach(file engine.json mtp.json offload.json vllm_upstream.json agentx_replay.
   cmake_path(GET file STEM name)
   aisim_test(NAME conformance.${name} LABEL conformance LUA COMMAND sh tests/conformance/run.sh ${file})
 endforeach()
+# Vectors of our own in the same forms, worked out by hand or by an independent model.
+file(GLOB cases RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cases/*.json)
+aisim_test(NAME conformance.cases LABEL conformance LUA COMMAND lua5.4 tests/conformance/run.lua ${cases})
 aisim_test(NAME conformance.timing LABEL conformance COMMAND sh tests/conformance/timing.sh)

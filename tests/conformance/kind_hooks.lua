@@ -9,6 +9,8 @@ local SCALARS <const> = {
   ["request.arrive"] = 4, ["request.route"] = 4, ["request.admit"] = 5, ["request.first_token"] = 4,
   ["request.preempt"] = 5, ["request.finish"] = 5, ["request.reject"] = 4,
   ["request.chunk"] = 5, ["request.tokens"] = 5,
+  ["transfer.start"] = 6, ["transfer.end"] = 6, ["host.store"] = 6, ["host.load"] = 6, ["host.evict"] = 6,
+  ["state.checkpoint"] = 4, ["state.restore"] = 4, ["play.start"] = 4, ["play.end"] = 4, phase = 3,
   ["worker.state"] = 4, ["pass.begin"] = 5, ["pass.end"] = 6, ["kv.store"] = 4, ["kv.evict"] = 4,
 }
 

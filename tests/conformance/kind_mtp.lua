@@ -16,6 +16,14 @@ local ACCEPT <const> = support.set [[accepted_including_base accepted_drafts mea
   tolerance first_uniforms]]
 local drive_accept <const> = M.mtp_accept
 
+--- A seed of more than 15 digits comes as a text; those above 2^63 wrap, as the bits are what counts.
+local function seed_of(value)
+  if type(value) ~= "string" then return value end
+  local bits = 0
+  for digit in value:gmatch "%d" do bits = bits * 10 + math.tointeger(digit) end
+  return bits
+end
+
 --- The uniforms behind the first draws: a position is accepted exactly when its uniform is below the rate.
 local function uniforms(config, want)
   for i, u in ipairs(want) do
@@ -33,6 +41,7 @@ end
 function M.mtp_accept(vector)
   local unknown = support.unknown(vector.expect, ACCEPT, "expected key")
   if unknown then return false, unknown end
+  vector.config.seed = seed_of(vector.config.seed)
   local difference = uniforms(vector.config, vector.expect.first_uniforms or {})
   if difference then return false, difference end
   return drive_accept(vector)
@@ -61,7 +70,16 @@ function M.mtp_rates(vector)
   end
   for i, request in ipairs(vector.requests) do
     local rates = functions.resolved_rates(cjson.encode(request.rates), request.depth)
-    local difference = same_rates(rates, expect.rates[i], ("rates[%d]"):format(i))
+    local difference = expect.rates and same_rates(rates, expect.rates[i], ("rates[%d]"):format(i))
+    local mean, product = 1.0, 1.0 -- tokens emitted per verification (mtp.md 1)
+    for _, rate in ipairs(rates) do
+      product = product * rate
+      mean = mean + product
+    end
+    local want = type(expect.mean_emitted) == "table" and expect.mean_emitted[i] or mean
+    if not difference and not support.close(mean, want, 1e-9) then
+      difference = ("mean_emitted[%d]: want %s, have %s"):format(i, want, mean)
+    end
     if difference then return false, difference end
   end
   return true
@@ -226,8 +244,10 @@ return support.guard(M, {
   prefix_recompute = { "component block_size mtp", "known_tokens cached_tokens active_cached_tokens" },
   admission = { "component num_gpu_blocks block_size active_blocks", "mtp known active_cached_tokens" },
   mtp_native_trace = { [[component prompt_tokens output_tokens block_size depth rates max_model_len
-    max_num_batched_tokens accepted_drafts_per_step]], "", "steps decode_forwards accepted_including_base" },
-  mtp_burst_trace = { "component prompt_tokens output_tokens depth rates block_size", "",
+    max_num_batched_tokens accepted_drafts_per_step seed num_gpu_blocks]], "",
+    "steps decode_forwards accepted_including_base" },
+  mtp_burst_trace = { [[component prompt_tokens output_tokens depth rates block_size seed num_gpu_blocks
+    max_model_len max_num_batched_tokens]], "",
     "passes emitted_per_pass budget_tokens_per_pass decode_forwards accepted_including_base" },
   lease = { "component block_size depth", "watermark opaque steps" },
   anchor = { "component input_tokens max_batched_tokens block_size" },

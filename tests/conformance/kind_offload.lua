@@ -15,11 +15,16 @@ local HOST <const> = {
   d2h_gbps = "d2h_bandwidth_gbps", h2d_gbps = "h2d_bandwidth_gbps",
   num_host_blocks = "num_host_blocks", scope = "scope",
   shared_d2h_gbps = "shared_d2h_bandwidth_gbps", shared_h2d_gbps = "shared_h2d_bandwidth_gbps", connector = "connector",
-  latency_ms = "latency_to_first_byte_ms",
+  latency_ms = "latency_to_first_byte_ms", kv_layout_id = "kv_layout_id", lru_tie_break = "lru_tie_break",
+  touch_on_lookup = "touch_on_lookup", touch_on_store = "touch_on_store", refresh_on_load = "refresh_on_load",
+  mtp_drop_applies_to_host_run = "mtp_drop_applies_to_host_run", store_scope = "store_scope",
+  blocks_per_chunk = "blocks_per_chunk", full_load_recompute = "full_load_recompute", on_preempt = "on_preempt",
+  on_cancel_load = "on_cancel_load", pending_recompute_tokens = "pending_recompute_tokens",
 }
-local CACHE <const> = { prefix_caching = "prefix_caching", kv_eviction_policy = "eviction" }
+local CACHE <const> = { prefix_caching = "prefix_caching", kv_eviction_policy = "eviction", block_size = "block_size",
+  bytes_per_token = "bytes_per_token", groups = "groups" }
 
-local function configuration(given)
+local function one_engine(given)
   local host = { num_host_blocks = 8 }
   local config = { kv_cache = { host_offload = host } }
   for key, value in pairs(given) do
@@ -29,20 +34,36 @@ local function configuration(given)
       config.kv_cache[CACHE[key]] = value
     elseif key == "backend" then
       config.backend = value
+    elseif key == "tensor" then
+      config.parallelism = { tensor = value }
     elseif key == "state_cache" then
       config.kv_cache.state_cache = { mode = "latest", bytes_per_request = 1e6 }
     else
       return nil, ("unknown config key '%s'"):format(key)
     end
   end
-  if type(host.num_host_blocks) == "table" then -- one number per role
-    local roles = {}
-    for i, size in ipairs(host.num_host_blocks) do
-      roles[i] = { kv_cache = { host_offload = { num_host_blocks = size, scope = host.scope } } }
-    end
-    return { roles = roles }
-  end
   return config
+end
+
+--- A list instead of a value gives one value per role.
+local function configuration(given)
+  local roles = 0
+  for _, value in pairs(given) do
+    if type(value) == "table" and value[1] ~= nil then roles = math.max(roles, #value) end
+  end
+  if roles == 0 then return one_engine(given) end
+  local engines = {}
+  for i = 1, roles do
+    local own = {}
+    for key, value in pairs(given) do
+      if type(value) == "table" and value[1] ~= nil then value = value[i] end
+      own[key] = value
+    end
+    local problem
+    engines[i], problem = one_engine(own)
+    if not engines[i] then return nil, problem end
+  end
+  return { roles = engines }
 end
 
 function M.validate(vector)

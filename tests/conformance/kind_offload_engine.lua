@@ -7,7 +7,8 @@ local support = require "support"
 local M = { by = { default = "engine" } }
 
 local CONFIG <const> = support.set [[component num_gpu_blocks block_size max_num_seqs max_num_batched_tokens
-  prefix_caching bytes_per_token timing host waves replicas attention_dp]]
+  prefix_caching bytes_per_token timing host waves replicas attention_dp mtp chunked_prefill max_model_len policy
+  preemption watermark]]
 local REQUEST <const> = support.set "id prompt output_tokens arrival_ms dp_rank replica note"
 
 -- ---- tokens and names ---------------------------------------------------------------------------
@@ -45,7 +46,9 @@ local function new_rank(config)
     t = engine.new {
       num_blocks = config.num_gpu_blocks, block_size = config.block_size, max_seqs = config.max_num_seqs,
       max_batched_tokens = config.max_num_batched_tokens, prefix_caching = config.prefix_caching,
-      bytes_per_token = config.bytes_per_token, host = config.host,
+      bytes_per_token = config.bytes_per_token, host = config.host, mtp = config.mtp, policy = config.policy,
+      preemption = config.preemption, watermark = config.watermark, chunked_prefill = config.chunked_prefill,
+      max_model_len = config.max_model_len,
     },
     prefill_ms = zero and 0 or timing.prefill_ms, decode_ms = zero and 0 or timing.decode_ms,
     now = 0, prompts = {}, device = {}, host = {}, passes = {}, finish = {}, stores = {}, by_id = {}, n = 0,
@@ -206,6 +209,7 @@ end
 local function several_ranks(vector)
   local aisim = require "aisim"
   local c, host = vector.config, {}
+  local timing = c.timing or { type = "zero" }
   local names = { d2h_gbps = "d2h_bandwidth_gbps", h2d_gbps = "h2d_bandwidth_gbps",
     shared_d2h_gbps = "shared_d2h_bandwidth_gbps", shared_h2d_gbps = "shared_h2d_bandwidth_gbps",
     latency_ms = "latency_to_first_byte_ms" }
@@ -217,7 +221,7 @@ local function several_ranks(vector)
     scheduler = { max_batched_tokens = c.max_num_batched_tokens, max_sequences = c.max_num_seqs },
     kv_cache = { block_size = c.block_size, bytes_per_token = c.bytes_per_token,
       capacity = { type = "fixed", blocks = c.num_gpu_blocks }, host_offload = host },
-    timing = { type = "fixed", prefill_ms = c.timing.prefill_ms or 0, decode_ms = c.timing.decode_ms or 0 },
+    timing = { type = "fixed", prefill_ms = timing.prefill_ms or 0, decode_ms = timing.decode_ms or 0 },
   } }
   local place = {} -- by request id: worker, rank in worker
   sim:router { pool = "main", name = "fixed", pick = function(request, targets)

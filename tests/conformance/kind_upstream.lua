@@ -19,7 +19,8 @@ local on_twin <const> = support.drivers(context, "drive_upstream", twin)
 local CONFIG <const> = support.set [[block_size blocks max_num_batched_tokens max_num_seqs max_model_len
   prefix_caching policy chunked_prefill watermark reserve_full_prompt long_prefill_threshold spec_tokens lookahead
   eagle async mamba_align groups external]]
-local REQUEST <const> = support.set "prompt max_tokens priority arrival no_read state"
+local REQUEST <const> = support.set [[prompt max_tokens priority arrival no_read state salt
+  eos ignore_eos stop_tokens min_tokens]]
 local EXTERNAL <const> = support.set "matched async"
 local STEP <const> = {
   add = "req", schedule = "id throttle budget", output = "for tokens each drafts received", finish = "req why",
@@ -108,11 +109,12 @@ local function needs_groups(vector)
   for _, request in pairs(vector.requests) do
     if request.lora or request.mm then return true end
   end
-  return groups and (#groups > 1 or groups[1].type ~= "full")
+  return vector.config.retention ~= nil or groups and (#groups > 1 or groups[1].type ~= "full")
 end
 
-local KV_CONFIG <const> = support.set "block_size blocks eagle groups max_model_len prefix_caching"
-local KV_REQUEST <const> = support.set "prompt salt no_read lora mm"
+local KV_CONFIG <const> = support.set "block_size blocks eagle groups max_model_len prefix_caching retention"
+local KV_REQUEST <const> = support.set [[prompt salt no_read lora mm max_tokens priority arrival state
+  eos ignore_eos stop_tokens min_tokens]]
 local KV_STEP <const> = support.set "op req expect new use_hit lookahead computed append entries"
 
 local function unknown_in_kv(vector)
@@ -174,10 +176,9 @@ function M.stop(vector)
           return { kept = kept, finished = true, reason = "stop" }
         elseif stops[token] then
           return { kept = kept, finished = true, reason = "stop", stop_token = token }
+        elseif count >= (config.max_tokens or 16) or total >= (config.max_model_len or math.huge) then
+          return { kept = kept, finished = true, reason = "length" }
         end
-      end
-      if count >= (config.max_tokens or 16) or total >= (config.max_model_len or math.huge) then
-        return { kept = kept, finished = true, reason = "length" }
       end
     end
     return { kept = kept, finished = false }
@@ -206,7 +207,7 @@ function M.metric(vector)
     local requests, queries, hits = sums()
     local rate = queries > 0 and hits / queries or 0.0
     for key, want in pairs(step.expect or {}) do
-      local have = ({ hit_rate = rate, requests = requests })[key]
+      local have = ({ hit_rate = rate, requests = requests, queries = queries, hits = hits })[key]
       if not support.close(have, want, 1e-9) then
         return false, ("[%d].%s: want %s, have %s"):format(i, key, want, tostring(have))
       end

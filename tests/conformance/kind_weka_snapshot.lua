@@ -13,14 +13,19 @@ local function sorted(list, key)
 end
 
 function M.file(content, context, report)
-  local by_file = {}
+  local by_file, fractions, seen = {}, {}, {}
+  for _, case in ipairs(content.cases) do
+    if not seen[case.fraction] then fractions[#fractions + 1] = ("%.17g"):format(case.fraction) end
+    seen[case.fraction] = true
+  end
   for _, case in ipairs(content.cases) do
     local name = ("%s %g"):format(case.id, case.fraction)
     local corpus = (case.file or "weka-16plays"):match "[^/]*$":gsub("%.jsonl$", "")
     local path = ("%s/traces/weka/%s.jsonl"):format(context.data, corpus)
     if not by_file[path] then
       by_file[path] = {}
-      local lines, trouble = support.json_lines(context.tools .. "/weka_cut " .. support.quote(path))
+      local lines, trouble = support.json_lines(("%s/weka_cut %s %s"):format(context.tools,
+        table.concat(fractions, ","), support.quote(path)))
       if not lines then report(name, false, trouble) end
       for _, line in ipairs(lines or {}) do by_file[path][("%s %g"):format(line.id, line.fraction)] = line end
     end

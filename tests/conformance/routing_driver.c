@@ -65,6 +65,28 @@ static double number_of(const json_t *object, const char *key, double otherwise)
     return json_is_number(value) ? json_number_value(value) : otherwise;
 }
 
+/* A 64-bit block identity; those of more than 15 digits come as texts. */
+static uint64_t identity(const json_t *value)
+{
+    return json_is_string(value) ? strtoull(json_string_value(value), NULL, 10)
+                                 : (uint64_t)json_integer_value(value);
+}
+
+/* Stops at a key that is not among `known` (words with a space before and behind each). */
+static void check_keys(const json_t *object, const char *known, const char *what)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        char word[64];
+        snprintf(word, sizeof word, " %s ", key);
+        if (strstr(known, word) == NULL) {
+            stop(what, key);
+        }
+    }
+}
+
 static double draw(void *context)
 {
     driver *d = context;
@@ -145,7 +167,7 @@ static void read_request(driver *d, const json_t *event)
     q->path = calloc(json_array_size(blocks) + 1, sizeof *q->path);
     q->exclude = calloc(json_array_size(exclude) + 1, sizeof *q->exclude);
     for (uint32_t i = 0; i < json_array_size(blocks); i++) {
-        uint64_t id = (uint64_t)json_integer_value(json_array_get(blocks, i));
+        uint64_t id = identity(json_array_get(blocks, i));
         q->path[i] = (aisim_route_extent){id, 0, 1};
     }
     for (uint32_t i = 0; i < json_array_size(exclude); i++) {
@@ -288,6 +310,17 @@ static void retry(driver *d, int64_t now_ns)
 static void kv_event(driver *d, const json_t *event, aisim_route_kv kind)
 {
     const char *name = text_of(event, "tier");
+    if (name == NULL && kind == AISIM_ROUTE_CLEARED) { /* all that the target has */
+        uint32_t cleared = (uint32_t)number_of(event, "target", 0);
+        for (int t = AISIM_ROUTE_DEVICE; t <= AISIM_ROUTE_DISK; t++) {
+            aisim_route_kv_event(d->route, cleared, kind, (aisim_route_tier)t,
+                                 (aisim_route_extent){0, 0, 0});
+        }
+        return;
+    }
+    if (name == NULL) {
+        stop("no tier in", text_of(event, "op"));
+    }
     aisim_route_tier tier = strcmp(name, "device") == 0 ? AISIM_ROUTE_DEVICE
                             : strcmp(name, "host") == 0 ? AISIM_ROUTE_HOST
                             : strcmp(name, "disk") == 0 ? AISIM_ROUTE_DISK
@@ -301,7 +334,7 @@ static void kv_event(driver *d, const json_t *event, aisim_route_kv kind)
         aisim_route_kv_event(d->route, target, kind, tier, (aisim_route_extent){0, 0, 0});
     }
     for (uint32_t i = 0; i < json_array_size(blocks); i++) {
-        uint64_t id = (uint64_t)json_integer_value(json_array_get(blocks, i));
+        uint64_t id = identity(json_array_get(blocks, i));
         aisim_route_kv_event(d->route, target, kind, tier, (aisim_route_extent){id, 0, 1});
     }
 }
@@ -311,6 +344,8 @@ static void add_target(driver *d, const json_t *target)
     uint32_t i = aisim_route_target(
         d->route, (uint32_t)number_of(target, "worker", 1), (uint32_t)number_of(target, "rank", 1),
         number_of(target, "weight", 1), (uint64_t)number_of(target, "kv_total", 0));
+    check_keys(target, " worker rank weight kv_total state op at_ms target ",
+               "unknown key of a target");
     const char *state = text_of(target, "state");
     if (state != NULL && strcmp(state, "up") != 0) {
         aisim_route_state(d->route, i,
@@ -322,6 +357,7 @@ static void worker(driver *d, int64_t now_ns, const json_t *event)
 {
     uint32_t target = (uint32_t)number_of(event, "target", 0);
     const char *state = text_of(event, "state");
+    state = state == NULL ? "up" : state;
     if (target >= aisim_route_targets(d->route)) {
         add_target(d, event);
     } else {
@@ -333,6 +369,23 @@ static void worker(driver *d, int64_t now_ns, const json_t *event)
     if (strcmp(state, "up") == 0) {
         retry(d, now_ns);
     }
+}
+
+/* A request that ends while it waits at the router was never dispatched. @return whether it waited
+ */
+static bool leave_queue(driver *d, uint32_t slot)
+{
+    uint32_t at = 0;
+    while (at < d->queued && d->queue[at] != slot) {
+        at++;
+    }
+    if (at == d->queued) {
+        return false;
+    }
+    d->queued--;
+    memmove(d->queue + at, d->queue + at + 1, (d->queued - at) * sizeof *d->queue);
+    memmove(d->keys + at, d->keys + at + 1, (d->queued - at) * sizeof *d->keys);
+    return true;
 }
 
 static void progress(driver *d, int64_t now_ns, const json_t *event, const char *op)
@@ -348,7 +401,9 @@ static void progress(driver *d, int64_t now_ns, const json_t *event, const char 
         aisim_route_first_token(d->route, slot);
         retry(d, now_ns);
     } else if (strcmp(op, "done") == 0) {
-        aisim_route_done(d->route, slot);
+        if (!leave_queue(d, slot)) {
+            aisim_route_done(d->route, slot);
+        }
         retry(d, now_ns);
     } else {
         stop("unknown operation", op);
@@ -358,6 +413,11 @@ static void progress(driver *d, int64_t now_ns, const json_t *event, const char 
 static void handle(driver *d, const json_t *event, bool pairs)
 {
     const char *op = text_of(event, "op");
+    check_keys(
+        event,
+        " op at_ms id tokens blocks session parent root user play lineage pin exclude weight "
+        "draws generated status target tier waiting running kv_used kv_total state worker rank ",
+        "unknown key of an event");
     int64_t now_ns = aisim_ns_from_ms(number_of(event, "at_ms", 0));
     aisim_route_clock(d->route, now_ns);
     if (strcmp(op, "arrive") == 0) {
@@ -371,7 +431,7 @@ static void handle(driver *d, const json_t *event, bool pairs)
     } else if (strcmp(op, "shared") == 0) {
         const json_t *blocks = json_object_get(event, "blocks");
         for (uint32_t i = 0; i < json_array_size(blocks); i++) {
-            uint64_t id = (uint64_t)json_integer_value(json_array_get(blocks, i));
+            uint64_t id = identity(json_array_get(blocks, i));
             aisim_route_kv_event(d->route, 0, AISIM_ROUTE_STORED, AISIM_ROUTE_SHARED,
                                  (aisim_route_extent){id, 0, 1});
         }
@@ -485,8 +545,7 @@ static json_t *run_rendezvous(json_t *vector)
         uint32_t n = 0;
         json_array_foreach(item, j, entry)
         {
-            ids[n++] = json_is_string(entry) ? strtoull(json_string_value(entry), NULL, 10)
-                                             : (uint64_t)json_integer_value(entry);
+            ids[n++] = identity(entry);
         }
         json_array_append_new(blocks, hex(aisim_route_blocks_key(ids, n)));
     }

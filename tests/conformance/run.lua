@@ -24,6 +24,7 @@ package.path = table.concat({ here .. "/?.lua", here .. "/../twin/?.lua", build 
 package.cpath = table.concat({ build .. "/?.so", build .. "/lua/?.so", package.cpath }, ";")
 
 local cjson = require "cjson"
+local support = require "support"
 
 local context <const> = { build = build, tools = build .. "/tests", here = here, twin_dir = here .. "/../twin",
   vectors = vectors_dir, data = vectors_dir .. "/../data" }
@@ -138,7 +139,10 @@ local function read(path)
   file:close()
   if path:find "%.csv$" then return text end
   local fine, content = pcall(cjson.decode, text)
-  return fine and content or nil
+  if not fine then return nil end
+  local family = family_of(path, content)
+  local wide = family == "routing" or family == "mtp" -- 64-bit identities and seeds
+  return wide and cjson.decode(support.keep_identities(text)) or content
 end
 
 --- The child: vectors `first`, first + 1, … of one file.
@@ -152,7 +156,11 @@ local function child(path, first)
     if not family then
       print_line("FAIL", file, "all of it", "nobody", "not a file of conformance vectors")
     elseif list then
-      for i = first, #list do run_vector(file, family, list[i]) end
+      context.path = path
+      for i = first, #list do
+        context.index = i
+        run_vector(file, family, list[i])
+      end
     else
       run_whole(path, family, content)
     end

@@ -109,13 +109,43 @@ function M.json_lines(command)
   return list
 end
 
+--- A number as JSON: whole ones without a point, others with every digit (cjson writes 14 of them).
+local function number_text(value)
+  local whole = math.tointeger(value)
+  return whole and ("%d"):format(whole) or ("%.17g"):format(value)
+end
+
+--- The value as JSON text that a tool reads back without loss.
+function M.exact_json(value)
+  if type(value) == "number" then return number_text(value) end
+  if type(value) ~= "table" then return cjson.encode(value) end
+  local items = {}
+  if #value > 0 then
+    for i, item in ipairs(value) do items[i] = M.exact_json(item) end
+    return "[" .. table.concat(items, ",") .. "]"
+  end
+  local keys = {}
+  for key in pairs(value) do keys[#keys + 1] = key end
+  table.sort(keys)
+  for i, key in ipairs(keys) do items[i] = cjson.encode(key) .. ":" .. M.exact_json(value[key]) end
+  return "{" .. table.concat(items, ",") .. "}"
+end
+
 --- The value as a JSON file for a tool; the caller removes it.
 function M.json_file(value)
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))
-  file:write(cjson.encode(value))
+  file:write(M.exact_json(value))
   file:close()
   return path
+end
+
+--- JSON text with whole numbers of more than 15 digits as texts: numbers of Lua's cjson are doubles, and
+--- two 64-bit identities must not become one.
+function M.keep_identities(text)
+  return (text:gsub("([%[,:]%s*)(%d+)%f[%s,%]}]", function(before, digits)
+    return #digits > 15 and ('%s"%s"'):format(before, digits) or nil
+  end))
 end
 
 --- A driver for what the product has no function for.

@@ -1,6 +1,7 @@
-/* weka_cut.c - cuts plays at a quarter, half and three quarters, for vectors/weka_snapshot.json.
+/* weka_cut.c - cuts plays at given fractions of their time, for vectors/weka_snapshot.json.
  *
- *     weka_cut FILE...    one JSON line per play and fraction: history, primers, what is free */
+ *     weka_cut FRACTION,... FILE...    one JSON line per play and fraction: history, primers, what
+ * is free */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,16 +53,22 @@ static void print_cut(const aisim_play *play, double fraction)
 
 int main(int argc, char **argv)
 {
+    if (argc < 3) {
+        fprintf(stderr, "usage: weka_cut FRACTION,... FILE...\n");
+        return 2;
+    }
     aisim_error err = {0};
     aisim_corpus *corpus = aisim_corpus_new(NULL);
     aisim_status status =
-        aisim_corpus_add_paths(corpus, (const char *const *)argv + 1, (uint32_t)(argc - 1), &err);
+        aisim_corpus_add_paths(corpus, (const char *const *)argv + 2, (uint32_t)(argc - 2), &err);
     if (status == AISIM_OK) {
         status = aisim_corpus_finish(corpus, &err);
     }
     for (uint32_t i = 0; status == AISIM_OK && i < corpus->n_plays; i++) {
-        for (int quarter = 1; quarter <= 3; quarter++) {
-            print_cut(&corpus->plays[i], quarter / 4.0);
+        char *rest = argv[1];
+        while (*rest != '\0') {
+            print_cut(&corpus->plays[i], strtod(rest, &rest));
+            rest += *rest == ',';
         }
     }
     if (status != AISIM_OK) {

@@ -55,7 +55,8 @@ function double.options(given)
 end
 
 local function no_report()
-  return { stored = {}, loaded = {}, flushed = {}, started = {}, loads_started = 0, failures = 0, offered = false }
+  return { stored = {}, loaded = {}, flushed = {}, started = {}, loads_started = 0, store_jobs = 0, failures = 0,
+    offered = false }
 end
 
 --- @param given see OPTIONS; raises on what is not among them
@@ -305,13 +306,27 @@ function Double:complete_transfers()
   return #moving > 0
 end
 
---- Loads begin, stores of earlier steps move, chunks of this step are prepared. @return whether anything happened
-local function connect(self, record, policy)
+--- Stores that were prepared begin to move. @return whether there are any
+local function move_stores(self)
   local any = false
   for _, job in ipairs(self.jobs) do
-    any = any or not job.moves
-    job.moves = true
+    if not job.moves then
+      any, job.moves = true, true
+      self.report.store_jobs = self.report.store_jobs + 1
+    end
   end
+  return any
+end
+
+--- Everything that was begun ends, between two steps.
+function Double:end_transfers()
+  move_stores(self)
+  return self:complete_transfers()
+end
+
+--- Loads begin, stores of earlier steps move, chunks of this step are prepared. @return whether anything happened
+local function connect(self, record, policy)
+  local any = move_stores(self)
   for id = 1, self.next_id do
     local r = self.by_id[id]
     if not r.load and self:view(r).status == "loading" and r.offer then

@@ -8,8 +8,12 @@
 --   lookup_and_run   a run that ends with its last token; one token unless `outputs` says more
 --   lookup           one step in which transfers go on (unless complete_transfers = true); without `req` the request
 --                    is withdrawn again afterwards
+--   start, queue     the new request `req` is submitted and takes one step whose transfers go on (unless
+--                    complete_transfers = true), or none
+--   complete         everything that moves ends, between two steps
 --   preempt          between two steps; `finish`: a running request takes one more step and samples the end token,
---                    another is aborted; `abort`: at once; `reset`: the device forgets what it has cached
+--                    another is aborted; `abort`: at once
+--   reset, clear_gpu_cache         the device forgets what it has cached
 --   finish = true    the last of the outputs is the end token; steps follow until nothing moves any more
 --   host_hit_chunks, host_state    what the host answers for the chunks behind the device hit, to that request
 --   gpu_hit_tokens   the device finds exactly so many; gpu_cache = "empty": it has been reset
@@ -184,6 +188,27 @@ function ops.lookup(run, step)
   return r, have
 end
 
+--- A request that is there already is no new one.
+local function fresh(run, step)
+  if step.req and run.requests[step.req] then refuse("'%s' has been submitted already", step.req) end
+  return request_of(run, step)
+end
+
+function ops.queue(run, step) return fresh(run, step) end
+
+function ops.start(run, step)
+  local r = fresh(run, step)
+  run.double:step { complete = step.complete_transfers or false, policy = policy_of(step.store_policy) }
+  return r
+end
+
+function ops.complete(run, step)
+  local r = step.req and (run.requests[step.req] or refuse("unknown request '%s'", step.req))
+  run.double:end_transfers()
+  run.double:verify()
+  return r
+end
+
 local function live(run, step)
   local r = run.requests[step.req]
   if not r or r.ended then refuse("unknown request '%s'", tostring(step.req)) end
@@ -210,6 +235,7 @@ function ops.finish(run, step)
 end
 
 function ops.reset(run) return nil, { ok = run.double.twin:reset() } end
+ops.clear_gpu_cache = ops.reset
 
 -- ---- vectors ------------------------------------------------------------------------------------------------
 
@@ -219,7 +245,9 @@ local STEP <const> = {
   lookup_and_run = set(LOOKUPS .. "outputs finish store_policy complete_transfers"),
   resume = set(LOOKUPS .. "outputs finish store_policy complete_transfers"),
   lookup = set(LOOKUPS .. "store_policy complete_transfers"), preempt = set "op expect req",
+  start = set(LOOKUPS .. "store_policy complete_transfers"), queue = set(LOOKUPS), complete = set "op expect req",
   abort = set "op expect req", finish = set "op expect req store_policy complete_transfers", reset = set "op expect",
+  clear_gpu_cache = set "op expect",
 }
 
 local function observe(run, r, have)
@@ -227,10 +255,12 @@ local function observe(run, r, have)
   local state = d.twin:state()
   have.stored_block_index, have.loaded_block_index = report.stored, report.loaded
   have.flushed_block_index, have.loads_started = report.flushed, report.loads_started
+  have.store_jobs = report.store_jobs
   have.offered, have.allocation_failures = report.offered, report.failures
   have.free = state.free + state.inactive
   if not r then return have end
   local view = d:view(r)
+  have.still_known = #view.blocks > 0 or not r.ended
   if have.deferred == nil then have.deferred = r.waits or false end
   have.gpu_hit_tokens = have.gpu_hit_tokens or r.device
   have.computed, have.tokens, have.outputs, have.state = view.computed, view.known, r.outputs, view.status

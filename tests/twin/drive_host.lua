@@ -10,6 +10,10 @@ if not engine.host then
   return drivers
 end
 
+local TIE_BREAKS <const> = { deepest_first = 0, key_asc = 1, listed = 2 }
+local HOST_KEYS <const> = { component = true, capacity_blocks = true, block_bytes = true, d2h_gbps = true,
+  h2d_gbps = true, latency_ms = true, scope = true, lru_tie_break = true, refresh_on_load = true }
+
 local NO_LIMIT <const> = 1 << 40
 
 local function given(value)
@@ -84,16 +88,30 @@ function ops.lookup(host, op)
   return states
 end
 
-function ops.resident(host)
-  local keys = host:lru()
+-- Pinned blocks are resident too, but no members of the list of victims: every key is asked for.
+function ops.resident(host, _, seen)
+  local keys = {}
+  for key in pairs(seen) do
+    keys[#keys + 1] = host:state(key) == "hit" and key or nil
+  end
   table.sort(keys)
   return keys
 end
 
 function drivers.host_tier(vector)
-  local host = engine.host(vector.config)
+  local config = {}
+  for key, value in pairs(vector.config) do
+    if not HOST_KEYS[key] then return ("unknown config key '%s'"):format(key) end
+    config[key] = value
+  end
+  config.tie_break = TIE_BREAKS[config.lru_tie_break or "deepest_first"]
+  config.keep_on_load = config.refresh_on_load == false and 1 or 0
+  local host, seen = engine.host(config), {}
   for i, op in ipairs(vector.requests) do
-    local have = assert(ops[op.op], op.op)(host, op)
+    for _, key in ipairs(op.op == "store_prepare" and op.keys or {}) do
+      seen[key] = true
+    end
+    local have = assert(ops[op.op], op.op)(host, op, seen)
     local want = vector.expect.per_op[i]
     if given(want) then
       local difference = subset(round(want), round(have), ("per_op[%d]"):format(i))
@@ -104,8 +122,28 @@ function drivers.host_tier(vector)
   end
 end
 
+-- A copy of the list by time, events of one time in their order.
+local function by_time(list, key)
+  local sorted, place = table.move(list or {}, 1, #(list or {}), 1, {}), {}
+  for i, item in ipairs(sorted) do
+    place[item] = i
+  end
+  table.sort(sorted, function(a, b)
+    if a[key] ~= b[key] then return a[key] < b[key] end
+    return place[a] < place[b]
+  end)
+  return sorted
+end
+
 function drivers.fair_link(vector)
-  local completions = engine.fair_link(vector.requests.jobs, vector.requests.cancels)
+  local jobs, numbers, n = by_time(vector.requests.jobs, "submit"), {}, 0
+  for i, job in ipairs(jobs) do
+    if not numbers[job.client] then
+      numbers[job.client], n = n, n + 1
+    end
+    jobs[i] = setmetatable({ client = numbers[job.client], latency_ms = job.latency_ms or 0 }, { __index = job })
+  end
+  local completions = engine.fair_link(jobs, by_time(vector.requests.cancels, "t"))
   return subset(round(vector.expect), round { completions = completions }, "expect")
 end
 
@@ -202,7 +240,7 @@ end
 
 -- The product has no slot numbers: those the double of drive_connector.lua answers.
 function drivers.host(vector)
-  local host = engine.host { capacity_blocks = vector.config.slots, listed = 1, keep_on_load = 1 }
+  local host = engine.host { capacity_blocks = vector.config.slots, tie_break = TIE_BREAKS.listed, keep_on_load = 1 }
   for i, step in ipairs(vector.steps) do
     local have = assert(upstream[step.op], step.op)(host, step) or {}
     have.lru = host:lru()

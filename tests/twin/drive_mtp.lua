@@ -35,7 +35,8 @@ end
 local function start(config, mode)
   local t = twin.new {
     block_size = config.block_size or 16,
-    num_blocks = 1000,
+    num_blocks = config.num_gpu_blocks or 1000,
+    seed = config.seed,
     max_batched_tokens = config.max_num_batched_tokens,
     max_model_len = config.max_model_len,
     mtp = { mode = mode, depth = config.depth, accept = config.rates or {} },
@@ -104,7 +105,7 @@ function drivers.mtp_burst_trace(vector)
     local record = t:pass()
     t:verify()
     have.passes = have.passes + 1
-    have.emitted_per_pass[have.passes] = record.emitted[1].tokens
+    have.emitted_per_pass[have.passes] = record.emitted[1] and record.emitted[1].tokens or 0
     have.budget_tokens_per_pass[have.passes] = record.items[1].tokens
   end
   local want = {}

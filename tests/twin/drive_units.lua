@@ -13,13 +13,13 @@ end
 
 local function pool_op(t, held, op)
   if op.op == "put" then
-    local ok, blocks = t:pool_take({}, 1)
+    local ok, blocks, removed = t:pool_take({}, 1)
     held[op.as] = blocks
-    return { ok = ok, first_copy = ok and t:pool_publish(blocks[1], op.hash) }
+    return { ok = ok, removed = removed, first_copy = ok and t:pool_publish(blocks[1], op.hash) }
   elseif op.op == "private" then
-    local ok, blocks = t:pool_take({}, op.count)
+    local ok, blocks, removed = t:pool_take({}, op.count)
     held[op.as] = blocks
-    return { ok = ok }
+    return { ok = ok, removed = removed }
   elseif op.op == "release" then
     for _, as in ipairs(op.blocks) do
       for i = #held[as], 1, -1 do
@@ -27,6 +27,9 @@ local function pool_op(t, held, op)
       end
     end
   elseif op.op == "reserve" then
+    for _, hash in ipairs(op.hits) do
+      if not t:pool_lookup(hash) then return { ok = false } end -- E-K2: all of them must be there
+    end
     local ok, blocks, removed = t:pool_take(op.hits, op.fresh)
     held[op.as] = blocks
     return { ok = ok, removed = removed }
@@ -54,7 +57,7 @@ function drivers.pool(vector)
       end
     end
   end
-  return subset(vector.expect.final, t:state(), "final")
+  return vector.expect.final and subset(vector.expect.final, t:state(), "final")
 end
 
 local function prompt_of(n, from)
@@ -152,7 +155,8 @@ local function commands(vector)
     local view = cmd.id and t:find(number(cmd.id))
     have.held = t:find(number(vector.requests[1].id) or 0) ~= nil
       and t:find(number(vector.requests[1].id)).status == "held"
-    have.missing = cmd.cmd == "reserve" and view and view.missing or nil
+    local reserved = cmd.cmd == "reserve" and have.result == "ok" and view and view.status == "reserved"
+    have.missing = reserved and view.missing or nil -- a pending reservation does not know yet
     have.active, have.live = t:state().active, t:state().live
     t:verify()
     for key, list in pairs(vector.expect) do

@@ -61,7 +61,8 @@ local function start(vector)
   for i, id in ipairs(names) do
     run.number[id], run.name[i] = i, id
   end
-  run.batches, run.rows, run.drafts, run.outputs = {}, {}, {}, {}
+  run.batches, run.rows, run.drafts, run.outputs, run.stopped = {}, {}, {}, {}, {}
+  run.blocked = {}
   return run
 end
 
@@ -86,6 +87,17 @@ end
 
 local ops = {}
 
+-- Numbers of the salts, over all vectors.
+local salts = {}
+
+local function salt_of(request)
+  if request.salt and not salts[request.salt] then
+    salts[#salts + 1] = request.salt
+    salts[request.salt] = #salts
+  end
+  return request.salt and salts[request.salt]
+end
+
 function ops.add(run, step)
   local list = table.move(step.req, 1, #step.req, 1, {})
   local place = {}
@@ -101,6 +113,7 @@ function ops.add(run, step)
   end)
   for _, id in ipairs(list) do
     local request = run.vector.requests[id]
+    run.blocked[id] = request.state == "blocked" or nil
     run.serial[id] = assert(run.t:submit {
       id = run.number[id],
       prompt = tokens_of(request.prompt),
@@ -108,6 +121,7 @@ function ops.add(run, step)
       output_ids = outputs_of(run.vector, id),
       priority = request.priority,
       no_read = request.no_read,
+      salt = salt_of(request),
       blocked = request.state == "blocked",
     })
   end
@@ -173,21 +187,59 @@ function ops.schedule(run, step)
   return have
 end
 
+-- How many of the ids stay when an end or stop token ends the request there (facts 66, 67), nil = it goes on.
+-- Lengths are the engine's.
+local function stops_after(run, id, ids)
+  local request, count = run.vector.requests[id], #(run.outputs[id] or {})
+  for i, token in ipairs(ids) do
+    local ends = token == request.eos and not request.ignore_eos
+    for _, stop in ipairs(request.stop_tokens or {}) do
+      ends = ends or token == stop
+    end
+    if ends and count + i >= (request.min_tokens or 0) then
+      return i
+    end
+  end
+end
+
+-- The engine counts tokens; what ends earlier is ended here, at the same moment.
+local function end_stopped(run, record, stopped, have)
+  for _, finished in ipairs(record.finished) do
+    have.finished[#have.finished + 1] = run.name[finished.id]
+    have.finished[run.name[finished.id]] = true
+  end
+  for _, emitted in ipairs(record.emitted) do
+    local id = run.name[emitted.id]
+    if stopped[id] then
+      run.stopped[id] = true
+      if not have.finished[id] then
+        run.t:cancel(emitted.id)
+        have.finished[#have.finished + 1] = id
+      end
+    end
+  end
+  for _, id in ipairs(have.finished) do
+    have.finished[id] = nil
+  end
+end
+
 local function complete(run, batch, step)
-  local results = {}
+  local results, stopped = {}, {}
   for _, row in ipairs(run.rows[batch]) do
     local ids = step.tokens and step.tokens[row.id] or (step.each and { step.each })
     if ids then
+      local keep = stops_after(run, row.id, ids)
+      if keep then
+        ids, stopped[row.id] = table.move(ids, 1, keep, 1, {}), true
+      end
       local drafts = step.drafts and step.drafts[row.id]
       results[#results + 1] = { serial = row.serial, ids = ids, drafts = drafts and #drafts or 0 }
     end
   end
   local record = run.t:complete(batch, results)
-  run.t:verify()
   local have = { finished = {}, drafts = 0, draft_tokens = 0, accepted = 0 }
-  for i, finished in ipairs(record.finished) do
-    have.finished[i] = run.name[finished.id]
-  end
+  end_stopped(run, record, stopped, have)
+  run.t:verify()
   for _, emitted in ipairs(record.emitted) do
     local id = run.name[emitted.id]
     run.drafts[id] = step.drafts and step.drafts[id]
@@ -219,9 +271,18 @@ function ops.finish(run, step)
   return {}
 end
 
+-- Makes blocked requests schedulable: `req` names them, or `state` maps ids to their new state.
 function ops.state(run, step)
-  for _, id in ipairs(step.req or {}) do
+  local ids, states = step.req or {}, type(step.state) == "table" and step.state or {}
+  ids = type(ids) == "table" and table.move(ids, 1, #ids, 1, {}) or { ids }
+  for id in pairs(states) do
+    ids[#ids + 1] = id
+  end
+  for _, id in ipairs(ids) do
+    local to = states[id] or (type(step.state) == "string" and step.state) or "waiting"
+    assert(to ~= "blocked", "a request is blocked from the start or not at all")
     run.t:unblock(run.number[id])
+    run.blocked[id] = nil
   end
   return {}
 end
@@ -281,8 +342,8 @@ local function request_state(run, id)
     with_drafts = view.known + view.drafts,
     outputs = run.outputs[id] or {},
     num_outputs = view.generated,
-    state = view.status,
-    reason = view.reason == "context" and "length" or view.reason,
+    state = run.blocked[id] and view.status ~= "finished" and "blocked" or view.status,
+    reason = run.stopped[id] and "stop" or view.reason == "context" and "length" or view.reason,
     preemptions = view.preemptions,
     drafts = draft_list(run, id, view.drafts),
     blocks = { view.owned },

@@ -29,7 +29,8 @@ static double number(lua_State *L, const char *key, double other)
     return value;
 }
 
-/* host{capacity_blocks, block_bytes, d2h_gbps, h2d_gbps, latency_ms, listed, keep_on_load} */
+/* host{capacity_blocks, block_bytes, d2h_gbps, h2d_gbps, latency_ms, tie_break, keep_on_load};
+ * tie_break counts the values of lru_tie_break from 0 */
 static int l_host_new(lua_State *L)
 {
     aisim_rank_config config;
@@ -40,7 +41,7 @@ static int l_host_new(lua_State *L)
     config.host.d2h_gbps = number(L, "d2h_gbps", 32);
     config.host.h2d_gbps = number(L, "h2d_gbps", 32);
     config.host.latency_ms = number(L, "latency_ms", 0);
-    config.host.tie_break = number(L, "listed", 0) > 0 ? AISIM_TIE_LISTED : AISIM_TIE_DEEPEST_FIRST;
+    config.host.tie_break = (aisim_tie_break)number(L, "tie_break", AISIM_TIE_DEEPEST_FIRST);
     config.host.refresh_on_load = number(L, "keep_on_load", 0) <= 0;
     uint32_t b = (uint32_t)number(L, "block_size", 4);
     double bytes = number(L, "block_bytes", 1e6);
@@ -352,18 +353,30 @@ static void step_to(lua_State *L, aisim_fair_link *link, int64_t t_ns, lua_Integ
     aisim_array_free(&done);
 }
 
+static aisim_link_direction direction_of(lua_State *L, lua_Integer job)
+{
+    lua_geti(L, 1, job);
+    lua_getfield(L, -1, "dir");
+    bool reads = *luaL_checkstring(L, -1) == 'r';
+    lua_pop(L, 2);
+    return reads ? AISIM_LINK_READ : AISIM_LINK_WRITE;
+}
+
+/* fair_link({job, …}, {cancel, …}): both by time, clients numbered from 0 */
 static int l_fair_link(lua_State *L)
 {
     lua_Integer jobs = (lua_Integer)lua_rawlen(L, 1), cancels = (lua_Integer)lua_rawlen(L, 2);
     lua_Integer next_job = 1, next_cancel = 1, n = 0;
-    double pool = field(L, 1, 1, "shared_gbps");
     aisim_fair_link link;
-    aisim_fair_link_init(&link, pool, pool);
-    for (lua_Integer i = 1; i <= jobs; i++) { /* clients in order of their numbers */
-        double gbps = field(L, 1, i, "client_gbps"), latency_ms = field(L, 1, i, "latency_ms");
-        if (field(L, 1, i, "client") >= link.clients.len) {
-            aisim_fair_link_join(&link, gbps, gbps, aisim_ns_from_ms(latency_ms));
+    aisim_fair_link_init(&link, 0, 0);
+    for (lua_Integer i = 1; i <= jobs; i++) { /* a client and the pool have a rate per direction */
+        uint32_t client = (uint32_t)field(L, 1, i, "client");
+        while (client >= link.clients.len) {
+            aisim_fair_link_join(&link, 0, 0, 0);
         }
+        aisim_link_direction direction = direction_of(L, i);
+        link.clients.data[client].rate[direction] = field(L, 1, i, "client_gbps");
+        link.rate[direction] = field(L, 1, i, "shared_gbps");
     }
     lua_newtable(L);
     while (next_job <= jobs || next_cancel <= cancels) {
@@ -372,13 +385,11 @@ static int l_fair_link(lua_State *L)
         int64_t t_ns = aisim_ns_from_ms(job_ms <= cancel_ms ? job_ms : cancel_ms);
         step_to(L, &link, t_ns, &n);
         if (job_ms <= cancel_ms) {
-            lua_geti(L, 1, next_job);
-            lua_getfield(L, -1, "dir");
-            bool reads = *lua_tostring(L, -1) == 'r';
-            lua_pop(L, 2);
             uint64_t id = (uint64_t)field(L, 1, next_job, "id");
-            aisim_fair_link_submit(&link, t_ns, id, 0, (uint32_t)field(L, 1, next_job, "client"),
-                                   reads ? AISIM_LINK_READ : AISIM_LINK_WRITE,
+            uint32_t client = (uint32_t)field(L, 1, next_job, "client");
+            link.clients.data[client].latency_ns =
+                aisim_ns_from_ms(field(L, 1, next_job, "latency_ms"));
+            aisim_fair_link_submit(&link, t_ns, id, 0, client, direction_of(L, next_job),
                                    field(L, 1, next_job, "bytes"));
             next_job++;
         } else {

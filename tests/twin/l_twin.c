@@ -128,6 +128,7 @@ static void read_host(lua_State *L, aisim_host_config *config)
                    {"shared_d2h_gbps", &config->shared_d2h_gbps},
                    {"shared_h2d_gbps", &config->shared_h2d_gbps},
                    {"latency_ms", &config->latency_ms}};
+    static const char *const tie_breaks[] = {"deepest_first", "key_asc", "listed", NULL};
     luaL_checktype(L, -1, LUA_TTABLE);
     config->scope = AISIM_HOST_RANK_LOCAL;
     lua_pushnil(L);
@@ -148,6 +149,10 @@ static void read_host(lua_State *L, aisim_host_config *config)
             bool old = choice(L, -1, key, connectors) == 0;
             config->touch_prompt_on_lookup = config->touch_prompt_on_store = old;
             config->drop_applies_to_loads = old;
+        } else if (strcmp(key, "lru_tie_break") == 0) {
+            config->tie_break = (aisim_tie_break)choice(L, -1, key, tie_breaks);
+        } else if (strcmp(key, "refresh_on_load") == 0) {
+            config->refresh_on_load = lua_toboolean(L, -1);
         } else if (!known) {
             luaL_error(L, "unknown key 'host.%s'", key);
         }

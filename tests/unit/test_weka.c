@@ -54,7 +54,7 @@ static const refusal REFUSALS[] = {
     {"{\"id\":\"a\",\"block_size\":64,\"hash_id_scope\":\"global\"}",
      AISIM_EINVAL,
      {"hash_id_scope", "global", "local"}},
-    {HEAD TAIL, AISIM_EINVAL, {"no model request"}},
+    {HEAD TAIL, AISIM_EINVAL, {"requests", "no model request"}},
     {"{\"id\":\"a\",\"block_size\":64,\"hash_id_scope\":\"local\",\"requests\":{}}",
      AISIM_EINVAL,
      {"requests", "array"}},
