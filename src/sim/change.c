@@ -91,6 +91,7 @@ void sim_worker_state(aisim_sim *sim, uint32_t index, aisim_worker_state to)
         return;
     }
     worker->state = to;
+    sim->pools.data[worker->pool].targets_stale = true;
     sim->removed_foreground += worker->start_queued; /* a start-up that is given up */
     worker->start_queued = false;
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_WORKER_STATE)) {

@@ -214,7 +214,8 @@ bool sim_handoff_arrive(aisim_sim *sim, uint32_t slot)
         r->position = all->prefill_pool;
         return true;
     }
-    aisim_error err = {0};
+    aisim_error err;
+    aisim_error_clear(&err);
     bool local = decides_local(sim, slot, &err);
     if (err.code != AISIM_OK) {
         aisim_sim_abort(sim, &err);

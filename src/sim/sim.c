@@ -135,6 +135,7 @@ uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool_index)
     }
     aisim_array_push(&pool->workers, worker.index);
     aisim_array_push(&sim->workers, worker);
+    pool->targets_stale = true;
     return worker.index;
 }
 
@@ -243,6 +244,16 @@ const char *aisim_worker_state_text(aisim_worker_state state)
     return texts[state];
 }
 
+static uint32_t waiting(const aisim_rank *rank)
+{
+    return rank->waiting.slots.len + rank->offload.queue.len;
+}
+
+static uint64_t active_blocks(const sim_load *load)
+{
+    return load->blocks.blocks + load->private_blocks;
+}
+
 void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
 {
     const aisim_rank *rank = sim->ranks.data[index];
@@ -253,7 +264,7 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
         .worker = worker->index,
         .rank_in_worker = index - worker->first_rank,
         .state = worker->state,
-        .waiting = rank->waiting.slots.len + rank->offload.queue.len,
+        .waiting = waiting(rank),
         .running = rank->running.len,
         .kv_active = aisim_block_pool_active(&rank->pool),
         .kv_inactive = rank->pool.extents.inactive,
@@ -262,7 +273,7 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
         .passes = rank->pass,
         .active_requests = load->active_requests,
         .active_prefill_tokens = load->active_prefill_tokens,
-        .active_blocks = load->blocks.blocks + load->private_blocks};
+        .active_blocks = active_blocks(load)};
 }
 
 uint64_t aisim_sim_router_queue(const aisim_sim *sim)
@@ -274,28 +285,43 @@ uint64_t aisim_sim_router_queue(const aisim_sim *sim)
     return n;
 }
 
-void aisim_sim_figures(const aisim_sim *sim, aisim_figure figure, uint32_t n,
-                       const uint32_t ranks[], double out[])
+/* Note place i if the figure of its rank differs from what was seen. */
+#define EACH_CHANGE(figure_now)                                                                    \
+    for (uint32_t i = 0; i < n; i++) {                                                             \
+        uint64_t now = (figure_now);                                                               \
+        if (now != seen[i]) {                                                                      \
+            seen[i] = now;                                                                         \
+            changed[changes++] = i;                                                                \
+        }                                                                                          \
+    }                                                                                              \
+    return changes
+
+uint32_t aisim_sim_figure_changes(const aisim_sim *sim, aisim_figure figure, uint32_t n,
+                                  const uint32_t ranks[], uint64_t seen[], uint32_t changed[])
 {
-    for (uint32_t i = 0; i < n; i++) {
-        const aisim_rank *rank = sim->ranks.data[ranks[i]];
-        const sim_load *load = &sim->loads.data[ranks[i]];
-        switch (figure) {
-        case AISIM_FIGURE_ACTIVE_REQUESTS:
-            out[i] = (double)load->active_requests;
-            break;
-        case AISIM_FIGURE_ACTIVE_BLOCKS:
-            out[i] = (double)(load->blocks.blocks + load->private_blocks);
-            break;
-        case AISIM_FIGURE_WAITING:
-            out[i] = (double)(rank->waiting.slots.len + rank->offload.queue.len);
-            break;
-        case AISIM_FIGURE_KV_USED:
-            out[i] = (double)aisim_block_pool_active(&rank->pool);
-            break;
-        }
+    const sim_load *loads = sim->loads.data;
+    aisim_rank *const *all = sim->ranks.data;
+    uint32_t changes = 0;
+    switch (figure) {
+    case AISIM_FIGURE_ACTIVE_REQUESTS:
+        EACH_CHANGE(loads[ranks[i]].active_requests);
+    case AISIM_FIGURE_ACTIVE_PREFILL_TOKENS:
+        EACH_CHANGE(loads[ranks[i]].active_prefill_tokens);
+    case AISIM_FIGURE_ACTIVE_BLOCKS:
+        EACH_CHANGE(active_blocks(&loads[ranks[i]]));
+    case AISIM_FIGURE_WAITING:
+        EACH_CHANGE(waiting(all[ranks[i]]));
+    case AISIM_FIGURE_RUNNING:
+        EACH_CHANGE(all[ranks[i]]->running.len);
+    case AISIM_FIGURE_KV_USED:
+        EACH_CHANGE(aisim_block_pool_active(&all[ranks[i]]->pool));
+    case AISIM_FIGURE_KV_TOTAL:
+        EACH_CHANGE(all[ranks[i]]->pool.blocks);
     }
+    return changes;
 }
+
+#undef EACH_CHANGE
 
 aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *err)
 {

@@ -21,7 +21,9 @@ typedef struct sim_pool {
     aisim_router router;
     char *router_name;
     AISIM_ARRAY(uint32_t) queued;  /* slots that wait for a target, in order of arrival */
-    AISIM_ARRAY(uint32_t) targets; /* scratch: eligible ranks */
+    AISIM_ARRAY(uint32_t) targets; /* ranks of its ready workers, ascending … */
+    uint64_t targets_version;      /* … counts their changes, from 1 … */
+    bool targets_stale;            /* … to be listed again: a worker has changed its state */
 } sim_pool;
 
 typedef struct sim_timer {
@@ -169,7 +171,7 @@ void sim_started(aisim_sim *sim, uint32_t worker);
 void sim_stop_worker(aisim_sim *sim, uint32_t worker);
 /** Puts a pass begin of the worker on the heap if it could plan and none is there. */
 void sim_wake(aisim_sim *sim, uint32_t worker);
-/** Ranks of the pool that may be chosen, in its scratch list; valid until the next call. */
+/** Ranks of the pool that may be chosen; valid until a worker changes its state. O(1) until then. */
 aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool);
 /** A router has placed a request: books, callbacks, the event. @param prefills  as sim_book */
 void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills);
