@@ -119,12 +119,16 @@ typedef enum {
     AISIM_FIGURE_KV_TOTAL
 } aisim_figure;
 
-/** Brings `seen`, one figure of n ranks (the same as in aisim_rank_view), up to date. O(n), a load
- *  and a comparison each.
- *  @param changed  receives the places in `seen` that differed, ascending; room for n
+/** One figure of a rank, the same as in aisim_rank_view. */
+uint64_t aisim_sim_figure(const aisim_sim *sim, aisim_figure figure, uint32_t rank);
+
+/** Which of n ranks have changed since a reading: of all others every figure is what it was. O(n),
+ *  a comparison each.
+ *  @param reading  of the last call, 0 = none: all ranks; receives the one to be given next
+ *  @param places   receives the places of those ranks in the list, ascending; room for n
  *  @return how many they are */
-uint32_t aisim_sim_figure_changes(const aisim_sim *sim, aisim_figure figure, uint32_t n,
-                                  const uint32_t ranks[], uint64_t seen[], uint32_t changed[]);
+uint32_t aisim_sim_touched(aisim_sim *sim, uint32_t n, const uint32_t ranks[], uint64_t *reading,
+                           uint32_t places[]);
 void aisim_sim_rank(const aisim_sim *sim, uint32_t rank, aisim_rank_view *out);
 
 /** What a pool consists of. Numbers of workers and ranks are global, ascending; workers that were

@@ -82,10 +82,18 @@ static uint32_t draw(aisim_l_router *r, int list, aisim_error *err)
     return last; /* rounding left none */
 }
 
+static uint32_t place_of(aisim_l_router *r, lua_Integer i, int value, aisim_error *err)
+{
+    return i >= 1 && i <= (lua_Integer)r->kept.len ? (uint32_t)i - 1 : refuse_choice(r, value, err);
+}
+
 /* value: index or nil; value + 1: weights or nil. @return place among the kept ones */
 static uint32_t choose(aisim_l_router *r, int value, aisim_error *err)
 {
     lua_State *L = r->s->L;
+    if (lua_isinteger(L, value)) {
+        return place_of(r, lua_tointeger(L, value), value, err);
+    }
     if (lua_isnil(L, value)) {
         if (lua_isnil(L, value + 1)) {
             return AISIM_NONE;
@@ -93,13 +101,9 @@ static uint32_t choose(aisim_l_router *r, int value, aisim_error *err)
         return lua_istable(L, value + 1) ? draw(r, value + 1, err)
                                          : refuse_choice(r, value + 1, err);
     }
-    int is_integer = 0;
-    lua_Integer i = 0;
-    if (lua_type(L, value) == LUA_TNUMBER) {
-        i = lua_tointegerx(L, value, &is_integer);
-    }
-    return is_integer && i >= 1 && i <= (lua_Integer)r->kept.len ? (uint32_t)i - 1
-                                                                 : refuse_choice(r, value, err);
+    int is_integer = 0; /* 2.0 is one */
+    lua_Integer i = lua_type(L, value) == LUA_TNUMBER ? lua_tointegerx(L, value, &is_integer) : 0;
+    return is_integer ? place_of(r, i, value, err) : refuse_choice(r, value, err);
 }
 
 /* The smallest cost; of equal ones the first. @return AISIM_NONE = no one would take it */
@@ -132,17 +136,18 @@ static void keep_all(aisim_l_router *r, uint32_t n)
 }
 
 /* The candidates that the filters have left. */
-static aisim_targets left(aisim_l_router *r)
+static const aisim_targets *left(aisim_l_router *r)
 {
     if (r->kept_all) {
-        return *r->asked;
+        return r->asked;
     }
     r->ranks.len = 0;
     for (uint32_t i = 0; i < r->kept.len; i++) {
         aisim_array_push(&r->ranks, r->asked->ranks[r->kept.data[i]]);
     }
-    return (aisim_targets){
+    r->left = (aisim_targets){
         .n = r->ranks.len, .ranks = r->ranks.data, .host = r->asked->host, .look = r->asked->look};
+    return &r->left;
 }
 
 /* Calls fn(req, targets, out): out holds one value per candidate before. @return true: out is on
@@ -167,8 +172,7 @@ static bool fill(aisim_l_router *r, const char *kind, int fn, bool flags, aisim_
     s->site = (aisim_l_site){kind, r->name, r->request, AISIM_NONE, n};
     lua_rawgeti(L, s->refs, fn);
     aisim_l_push_view(L, s, r->request);
-    aisim_targets candidates = left(r);
-    aisim_l_targets_push(r->targets, r->request, &candidates);
+    aisim_l_targets_push(r->targets, r->request, left(r));
     lua_pushvalue(L, -4);
     if (aisim_l_call(s, outer, 3, 0)) {
         return true;
@@ -211,12 +215,12 @@ static bool add_part(aisim_l_router *r, const aisim_l_scorer *scorer, aisim_erro
 {
     aisim_sim *sim = r->s->sim;
     aisim_router *inner = &r->inners.data[scorer->inner];
-    aisim_targets candidates = left(r);
-    aisim_array_reserve(&r->part, candidates.n);
-    if (!inner->cost(inner->context, sim, r->request, &candidates, r->part.data, err)) {
+    const aisim_targets *candidates = left(r);
+    aisim_array_reserve(&r->part, candidates->n);
+    if (!inner->cost(inner->context, sim, r->request, candidates, r->part.data, err)) {
         return false;
     }
-    for (uint32_t i = 0; i < candidates.n; i++) {
+    for (uint32_t i = 0; i < candidates->n; i++) {
         double cost = r->part.data[i];
         r->cost.data[i] += isnan(cost) ? (double)INFINITY : cost * scorer->weight;
     }
@@ -289,8 +293,7 @@ static void push_arguments(aisim_l_router *r)
     } else if (n > 0) {
         lua_pushnil(L);
     }
-    aisim_targets candidates = left(r);
-    aisim_l_targets_open(r->targets, r->request, &candidates);
+    aisim_l_targets_open(r->targets, r->request, left(r));
     if (n > 1) {
         lua_rawgeti(L, s->refs, r->targets->table);
     }

@@ -204,9 +204,21 @@ static void declare(lua_State *L, aisim_l_targets *t, int columns, int table)
         lua_setfield(L, table, column_names[id]);
         t->columns[id].array = aisim_l_anchor(L, t->s);
     }
+}
+
+/* Declared columns that are figures of ranks, then the others. */
+static void sort_declared(aisim_l_targets *t)
+{
+    aisim_figure figure;
     for (uint32_t c = 0; c < AISIM_L_COLUMNS; c++) {
-        if (t->declared & (UINT32_C(1) << c)) {
-            t->declared_ids[t->n_declared++] = (uint8_t)c;
+        if ((t->declared & (UINT32_C(1) << c)) && aisim_l_targets_figure(t, c, &figure)) {
+            t->figures[t->n_figures] = figure;
+            t->declared_ids[t->n_figures++] = (uint8_t)c;
+        }
+    }
+    for (uint32_t c = 0; c < AISIM_L_COLUMNS; c++) {
+        if ((t->declared & (UINT32_C(1) << c)) && !aisim_l_targets_figure(t, c, &figure)) {
+            t->declared_ids[t->n_figures + t->n_others++] = (uint8_t)c;
         }
     }
 }
@@ -220,8 +232,8 @@ static int targets_gc(lua_State *L)
     }
     aisim_free(t->ranks);
     aisim_free(t->changed);
-    t->ranks = NULL;
-    t->changed = NULL;
+    aisim_free(t->touched);
+    t->ranks = t->changed = t->touched = NULL;
     t->n = 0;
     aisim_array_free(&t->telemetry);
     return 0;
@@ -236,6 +248,7 @@ aisim_l_targets *aisim_l_targets_new(lua_State *L, aisim_l_sim *s, const char *n
     t->s = s;
     t->name = name;
     t->n = UINT32_MAX; /* so that the first decision writes n */
+    t->telemetry_period_ns = telemetry_period_ns;
     for (uint32_t c = 0; c < AISIM_L_COLUMNS; c++) {
         t->columns[c].array = LUA_NOREF;
     }
@@ -245,6 +258,7 @@ aisim_l_targets *aisim_l_targets_new(lua_State *L, aisim_l_sim *s, const char *n
     if (lua_type(L, columns) == LUA_TTABLE) {
         t->strict = true;
         declare(L, t, columns, table);
+        sort_declared(t);
     }
     lua_newtable(L); /* its metatable */
     static const luaL_Reg meta[] = {{"__index", targets_index},
@@ -264,7 +278,6 @@ aisim_l_targets *aisim_l_targets_new(lua_State *L, aisim_l_sim *s, const char *n
                                       UINT32_C(1) << AISIM_L_COL_ACTIVE_BLOCKS))) {
         aisim_sim_track_load(s->sim);
     }
-    t->telemetry_period_ns = telemetry_period_ns;
     if (telemetry_period_ns > 0) {
         aisim_sim_timer(s->sim, aisim_sim_now(s->sim), AISIM_CLASS_TIMER, true,
                         aisim_l_targets_sample, t);

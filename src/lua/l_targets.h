@@ -31,7 +31,7 @@ typedef struct aisim_l_column {
     int array;         /**< refs, LUA_NOREF = never used */
     uint32_t rows;     /**< filled ones */
     uint64_t *last;    /**< cap values; whole numbers, times in ns */
-    uint64_t decision; /**< for which it is up to date … */
+    uint64_t decision; /**< for which it is up to date; declared columns always are … */
     uint64_t version;  /**< … of this list of candidates … */
     uint64_t sample;   /**< … and this sample of telemetry */
 } aisim_l_column;
@@ -49,8 +49,11 @@ typedef struct aisim_l_targets {
     uint64_t version;  /**< of the list of candidates, aisim_targets.version */
     uint32_t *ranks;   /**< of the candidates, in order */
     uint32_t *changed; /**< scratch: rows of one column */
-    uint32_t n_declared;
-    uint8_t declared_ids[AISIM_L_COLUMNS];  /**< of the declared columns */
+    uint32_t *touched; /**< rows whose figures may have changed since the last decision */
+    uint64_t reading;  /**< of them, see aisim_sim_touched */
+    uint32_t n_figures, n_others;           /**< declared columns of each kind: … */
+    uint8_t declared_ids[AISIM_L_COLUMNS];  /**< … those that are figures, then the others */
+    aisim_figure figures[AISIM_L_COLUMNS];  /**< of those that are */
     bool overlap_used;                      /**< in this decision */
     int64_t telemetry_period_ns;            /**< 0 = always current */
     int64_t telemetry_ns;                   /**< time of the last sample */
@@ -80,6 +83,9 @@ void aisim_l_targets_push(aisim_l_targets *t, const aisim_request *request,
 
 /** Overlap of a rank if the policy looked at overlaps since the candidates were opened, else -1. */
 int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t rank);
+
+/** The column is one figure of each rank as it is now. */
+bool aisim_l_targets_figure(const aisim_l_targets *t, uint32_t column, aisim_figure *figure);
 
 /** Brings the array of a column, on top of L, up to date in the decision under way. */
 void aisim_l_targets_update(lua_State *L, aisim_l_targets *t, uint32_t id);

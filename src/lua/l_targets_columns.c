@@ -1,9 +1,10 @@
 /* l_targets_columns.c - keeps the columns of `targets` up to date (spec/lua-api.md §7).
  *
  * Idea. C remembers what every array holds and writes only the rows that differ. Most columns are
- * one figure of each rank, which the simulation compares with what was seen; those that cannot
- * differ (the same list of candidates, the same sample of telemetry) are not looked at. The list
- * itself is copied only when its version says that it is another one.
+ * one figure of each rank; the simulation tells which ranks have changed at all since the decision
+ * before, and only those are looked at. Columns that cannot differ (the same list of candidates,
+ * the same sample of telemetry) are left out. The list itself is copied only when its version says
+ * that it is another one.
  *
  * The overlap of a decision is computed only when a policy declares or reads it; then its value for
  * the chosen candidate is reported with request.route.
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/map.h"
 #include "lua/l_targets.h"
@@ -29,8 +31,7 @@ static bool is_overlap(uint32_t column)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Columns that are one figure of each rank as it is now. */
-static bool is_figure(const aisim_l_targets *t, uint32_t column, aisim_figure *figure)
+bool aisim_l_targets_figure(const aisim_l_targets *t, uint32_t column, aisim_figure *figure)
 {
     static const aisim_figure figures[] = {
         [AISIM_L_COL_ACTIVE_REQUESTS] = AISIM_FIGURE_ACTIVE_REQUESTS,
@@ -139,58 +140,61 @@ static void push_value(lua_State *L, uint32_t column, uint64_t value)
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* Computes a column whose values nobody keeps. @return the number of rows in t->changed */
+/* The value of row i of a column: noted in t->changed if its array holds another one.
+ * @return how many rows are noted now */
+static inline uint32_t note(aisim_l_targets *t, uint64_t *last, uint32_t i, uint64_t value,
+                            uint32_t changes)
+{
+    if (value == last[i]) {
+        return changes;
+    }
+    last[i] = value;
+    t->changed[changes] = i;
+    return changes + 1;
+}
+
+/* Looks at a row of a figure. @return as note */
+static inline uint32_t compare(aisim_l_targets *t, uint64_t *last, aisim_figure figure, uint32_t i,
+                               uint32_t changes)
+{
+    return note(t, last, i, aisim_sim_figure(t->s->sim, figure, t->ranks[i]), changes);
+}
+
+/* Computes a column that is no figure, all rows. @return how many are noted */
 static uint32_t compute(aisim_l_targets *t, uint32_t id)
 {
-    uint64_t *last = t->columns[id].last;
+    aisim_l_column *column = &t->columns[id];
     uint32_t changes = 0;
     t->overlap_used = t->overlap_used || is_overlap(id);
+    if (is_steady(t, id)) {
+        return 0;
+    }
+    column->version = t->version;
+    column->sample = t->samples;
     if (id == AISIM_L_COL_BOUND && t->bound != NULL) {
         t->bound_rank = t->bound(t->bound_context, t->request);
     }
     for (uint32_t i = 0; i < t->n; i++) {
-        uint64_t value = value_of(t, id, t->ranks[i]);
-        if (value != last[i]) {
-            last[i] = value;
-            t->changed[changes++] = i;
-        }
+        changes = note(t, column->last, i, value_of(t, id, t->ranks[i]), changes);
     }
     return changes;
 }
 
-/* Finds the rows of a column that differ from what its array holds: the first `changes` of
- * t->changed. @return the array has to be written */
-static bool look(aisim_l_targets *t, uint32_t id, uint32_t *changes)
+/* Writes the noted rows into the array on top of the stack. */
+static void write_rows(lua_State *L, const aisim_l_targets *t, uint32_t id, uint32_t changes)
 {
-    aisim_l_column *column = &t->columns[id];
-    aisim_figure figure;
-    *changes = 0;
-    if (column->decision == t->decision) {
-        return false;
-    }
-    column->decision = t->decision;
-    for (uint32_t i = column->rows; i < t->n; i++) {
-        column->last[i] = UINT64_MAX; /* no value: a new row is written */
-    }
-    if (is_figure(t, id, &figure)) {
-        *changes =
-            aisim_sim_figure_changes(t->s->sim, figure, t->n, t->ranks, column->last, t->changed);
-    } else if (!is_steady(t, id)) {
-        *changes = compute(t, id);
-        column->version = t->version;
-        column->sample = t->samples;
-    }
-    return *changes > 0 || column->rows > t->n;
-}
-
-/* Writes the changed rows into the array on top of the stack. */
-static void write_rows(lua_State *L, aisim_l_targets *t, uint32_t id, uint32_t changes)
-{
-    aisim_l_column *column = &t->columns[id];
     for (uint32_t k = 0; k < changes; k++) {
         uint32_t i = t->changed[k];
-        push_value(L, id, column->last[i]);
+        push_value(L, id, t->columns[id].last[i]);
         lua_rawseti(L, -2, (lua_Integer)i + 1);
+    }
+}
+
+/* Gives the array on top of the stack, and what is known of it, a row per candidate. */
+static void resize(lua_State *L, const aisim_l_targets *t, aisim_l_column *column)
+{
+    for (uint32_t i = column->rows; i < t->n; i++) {
+        column->last[i] = UINT64_MAX; /* no value: a new row will be written */
     }
     for (uint32_t i = t->n; i < column->rows; i++) {
         lua_pushnil(L);
@@ -208,10 +212,27 @@ static void reserve(aisim_l_targets *t, uint32_t n)
     }
     t->ranks = aisim_realloc(t->ranks, n, sizeof *t->ranks);
     t->changed = aisim_realloc(t->changed, n, sizeof *t->changed);
+    t->touched = aisim_realloc(t->touched, n, sizeof *t->touched);
     for (uint32_t c = 0; c < AISIM_L_COLUMNS; c++) {
         t->columns[c].last = aisim_realloc(t->columns[c].last, n, sizeof *t->columns[c].last);
     }
     t->cap = n;
+}
+
+static void take_rows(aisim_l_targets *t)
+{
+    lua_State *L = t->s->L;
+    lua_rawgeti(L, t->s->refs, t->table);
+    lua_pushliteral(L, "n");
+    lua_pushinteger(L, (lua_Integer)t->n);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+    for (uint32_t k = 0; k < t->n_figures + t->n_others; k++) {
+        aisim_l_column *column = &t->columns[t->declared_ids[k]];
+        lua_rawgeti(L, t->s->refs, column->array);
+        resize(L, t, column);
+        lua_pop(L, 1);
+    }
 }
 
 /* Another list than that of the decision before. */
@@ -221,35 +242,67 @@ static void take(aisim_l_targets *t, const aisim_targets *candidates)
     reserve(t, n);
     memcpy(t->ranks, candidates->ranks, n * sizeof *t->ranks);
     t->version = candidates->version;
+    t->reading = 0;
     if (n != t->n) {
-        lua_State *L = t->s->L;
         t->n = n;
-        lua_rawgeti(L, t->s->refs, t->table);
-        lua_pushliteral(L, "n");
-        lua_pushinteger(L, (lua_Integer)n);
-        lua_rawset(L, -3);
+        take_rows(t);
+    }
+}
+
+/* The noted rows of a declared column go to its array. */
+static inline void deliver(const aisim_l_targets *t, uint32_t id, uint32_t changes)
+{
+    if (changes > 0) {
+        lua_State *L = t->s->L;
+        lua_rawgeti(L, t->s->refs, t->columns[id].array);
+        write_rows(L, t, id, changes);
         lua_pop(L, 1);
     }
+}
+
+/* Every declared figure is what the rank has. */
+static bool is_current(const aisim_l_targets *t)
+{
+    for (uint32_t k = 0; k < t->n_figures; k++) {
+        const aisim_l_column *column = &t->columns[t->declared_ids[k]];
+        for (uint32_t i = 0; i < t->n; i++) {
+            if (column->last[i] != aisim_sim_figure(t->s->sim, t->figures[k], t->ranks[i])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void update_figures(aisim_l_targets *t)
+{
+    uint32_t n = aisim_sim_touched(t->s->sim, t->n, t->ranks, &t->reading, t->touched);
+    for (uint32_t k = 0; n > 0 && k < t->n_figures; k++) {
+        uint32_t id = t->declared_ids[k], changes = 0;
+        uint64_t *last = t->columns[id].last;
+        for (uint32_t j = 0; j < n; j++) {
+            changes = compare(t, last, t->figures[k], t->touched[j], changes);
+        }
+        deliver(t, id, changes);
+    }
+    AISIM_ASSERT(is_current(t));
 }
 
 void aisim_l_targets_open(aisim_l_targets *t, const aisim_request *request,
                           const aisim_targets *candidates)
 {
-    lua_State *L = t->s->L;
     if (candidates->version == 0 || candidates->version != t->version) {
         take(t, candidates);
     }
     t->request = request;
     t->decision++;
     t->overlap_used = false;
-    for (uint32_t k = 0; k < t->n_declared; k++) {
+    if (t->n_figures > 0) {
+        update_figures(t);
+    }
+    for (uint32_t k = t->n_figures; k < t->n_figures + t->n_others; k++) {
         uint32_t id = t->declared_ids[k];
-        uint32_t changes;
-        if (look(t, id, &changes)) {
-            lua_rawgeti(L, t->s->refs, t->columns[id].array);
-            write_rows(L, t, id, changes);
-            lua_pop(L, 1);
-        }
+        deliver(t, id, compute(t, id));
     }
 }
 
@@ -266,7 +319,9 @@ int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t rank)
         return -1;
     }
     const aisim_l_column *column = &t->columns[AISIM_L_COL_OVERLAP];
-    for (uint32_t i = 0; column->decision == t->decision && i < t->n; i++) {
+    bool known =
+        (t->declared & (UINT32_C(1) << AISIM_L_COL_OVERLAP)) || column->decision == t->decision;
+    for (uint32_t i = 0; known && i < t->n; i++) {
         if (t->ranks[i] == rank) {
             return (int64_t)column->last[i];
         }
@@ -276,10 +331,22 @@ int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t rank)
 
 void aisim_l_targets_update(lua_State *L, aisim_l_targets *t, uint32_t id)
 {
-    uint32_t changes;
-    if (look(t, id, &changes)) {
-        write_rows(L, t, id, changes);
+    aisim_l_column *column = &t->columns[id];
+    aisim_figure figure;
+    uint32_t changes = 0;
+    if (column->decision == t->decision || (t->declared & (UINT32_C(1) << id))) {
+        return;
     }
+    column->decision = t->decision;
+    resize(L, t, column);
+    if (aisim_l_targets_figure(t, id, &figure)) {
+        for (uint32_t i = 0; i < t->n; i++) {
+            changes = compare(t, column->last, figure, i, changes);
+        }
+    } else {
+        changes = compute(t, id);
+    }
+    write_rows(L, t, id, changes);
 }
 
 /* ---- telemetry ------------------------------------------------------------------------------- */

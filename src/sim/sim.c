@@ -64,6 +64,7 @@ void aisim_sim_free(aisim_sim *sim)
     aisim_array_free(&sim->workers);
     aisim_array_free(&sim->ranks);
     aisim_array_free(&sim->rank_workers);
+    aisim_array_free(&sim->touched);
     for (uint32_t i = 0; i < sim->loads.len; i++) {
         aisim_span_set_deinit(&sim->loads.data[i].blocks);
     }
@@ -130,6 +131,7 @@ uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool_index)
         aisim_array_push(&pool->ranks, rank->index);
         aisim_array_push(&sim->ranks, rank);
         aisim_array_push(&sim->rank_workers, worker.index);
+        aisim_array_push(&sim->touched, 0);
         aisim_array_push(&sim->loads, (sim_load){0});
         sim_tier_attach(sim, rank, pool->transfer);
     }
@@ -285,43 +287,43 @@ uint64_t aisim_sim_router_queue(const aisim_sim *sim)
     return n;
 }
 
-/* Note place i if the figure of its rank differs from what was seen. */
-#define EACH_CHANGE(figure_now)                                                                    \
-    for (uint32_t i = 0; i < n; i++) {                                                             \
-        uint64_t now = (figure_now);                                                               \
-        if (now != seen[i]) {                                                                      \
-            seen[i] = now;                                                                         \
-            changed[changes++] = i;                                                                \
-        }                                                                                          \
-    }                                                                                              \
-    return changes
-
-uint32_t aisim_sim_figure_changes(const aisim_sim *sim, aisim_figure figure, uint32_t n,
-                                  const uint32_t ranks[], uint64_t seen[], uint32_t changed[])
+uint64_t aisim_sim_figure(const aisim_sim *sim, aisim_figure figure, uint32_t index)
 {
-    const sim_load *loads = sim->loads.data;
-    aisim_rank *const *all = sim->ranks.data;
-    uint32_t changes = 0;
+    const aisim_rank *rank = sim->ranks.data[index];
+    const sim_load *load = &sim->loads.data[index];
     switch (figure) {
     case AISIM_FIGURE_ACTIVE_REQUESTS:
-        EACH_CHANGE(loads[ranks[i]].active_requests);
+        return load->active_requests;
     case AISIM_FIGURE_ACTIVE_PREFILL_TOKENS:
-        EACH_CHANGE(loads[ranks[i]].active_prefill_tokens);
+        return load->active_prefill_tokens;
     case AISIM_FIGURE_ACTIVE_BLOCKS:
-        EACH_CHANGE(active_blocks(&loads[ranks[i]]));
+        return active_blocks(load);
     case AISIM_FIGURE_WAITING:
-        EACH_CHANGE(waiting(all[ranks[i]]));
+        return waiting(rank);
     case AISIM_FIGURE_RUNNING:
-        EACH_CHANGE(all[ranks[i]]->running.len);
+        return rank->running.len;
     case AISIM_FIGURE_KV_USED:
-        EACH_CHANGE(aisim_block_pool_active(&all[ranks[i]]->pool));
+        return aisim_block_pool_active(&rank->pool);
     case AISIM_FIGURE_KV_TOTAL:
-        EACH_CHANGE(all[ranks[i]]->pool.blocks);
+        return rank->pool.blocks;
     }
-    return changes;
+    return 0;
 }
 
-#undef EACH_CHANGE
+uint32_t aisim_sim_touched(aisim_sim *sim, uint32_t n, const uint32_t ranks[], uint64_t *reading,
+                           uint32_t places[])
+{
+    const uint64_t *touched = sim->touched.data;
+    uint64_t since = *reading;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (touched[ranks[i]] >= since) {
+            places[found++] = i;
+        }
+    }
+    *reading = ++sim->readings;
+    return found;
+}
 
 aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *err)
 {
@@ -334,7 +336,7 @@ aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *
         }
     }
     for (uint32_t i = 0; i < worker->n_ranks; i++) {
-        aisim_block_pool_reset(&worker->ranks[i]->pool);
+        aisim_block_pool_reset(&sim_touch(sim, worker->first_rank + i)->pool);
     }
     return AISIM_OK;
 }

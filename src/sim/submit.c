@@ -209,7 +209,7 @@ void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bo
 static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
 {
     sim_request(sim, slot)->dispatched_ns = sim->now_ns;
-    aisim_rank_submit(sim->ranks.data[rank], slot);
+    aisim_rank_submit(sim_touch(sim, rank), slot);
     sim_enter(sim, slot, rank, overlap, true);
     sim_wake(sim, sim->rank_workers.data[rank]);
 }
