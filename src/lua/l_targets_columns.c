@@ -145,12 +145,10 @@ static void push_value(lua_State *L, uint32_t column, uint64_t value)
 static inline uint32_t note(aisim_l_targets *t, uint64_t *last, uint32_t i, uint64_t value,
                             uint32_t changes)
 {
-    if (value == last[i]) {
-        return changes;
-    }
+    uint32_t differs = value != last[i]; /* no branch: it would be guessed wrong half of the time */
     last[i] = value;
     t->changed[changes] = i;
-    return changes + 1;
+    return changes + differs;
 }
 
 /* Looks at a row of a figure. @return as note */

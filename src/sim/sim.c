@@ -316,10 +316,9 @@ uint32_t aisim_sim_touched(aisim_sim *sim, uint32_t n, const uint32_t ranks[], u
     const uint64_t *touched = sim->touched.data;
     uint64_t since = *reading;
     uint32_t found = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (touched[ranks[i]] >= since) {
-            places[found++] = i;
-        }
+    for (uint32_t i = 0; i < n; i++) { /* which ones is a surprise: no branch to guess wrong */
+        places[found] = i;
+        found += touched[ranks[i]] >= since;
     }
     *reading = ++sim->readings;
     return found;
