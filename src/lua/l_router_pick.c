@@ -82,18 +82,10 @@ static uint32_t draw(aisim_l_router *r, int list, aisim_error *err)
     return last; /* rounding left none */
 }
 
-static uint32_t place_of(aisim_l_router *r, lua_Integer i, int value, aisim_error *err)
-{
-    return i >= 1 && i <= (lua_Integer)r->kept.len ? (uint32_t)i - 1 : refuse_choice(r, value, err);
-}
-
 /* value: index or nil; value + 1: weights or nil. @return place among the kept ones */
-static uint32_t choose(aisim_l_router *r, int value, aisim_error *err)
+static uint32_t weigh(aisim_l_router *r, int value, aisim_error *err)
 {
     lua_State *L = r->s->L;
-    if (lua_isinteger(L, value)) {
-        return place_of(r, lua_tointeger(L, value), value, err);
-    }
     if (lua_isnil(L, value)) {
         if (lua_isnil(L, value + 1)) {
             return AISIM_NONE;
@@ -101,9 +93,25 @@ static uint32_t choose(aisim_l_router *r, int value, aisim_error *err)
         return lua_istable(L, value + 1) ? draw(r, value + 1, err)
                                          : refuse_choice(r, value + 1, err);
     }
-    int is_integer = 0; /* 2.0 is one */
+    int is_integer = 0; /* 2.0 is one, "2" is not */
     lua_Integer i = lua_type(L, value) == LUA_TNUMBER ? lua_tointegerx(L, value, &is_integer) : 0;
-    return is_integer ? place_of(r, i, value, err) : refuse_choice(r, value, err);
+    return is_integer && i >= 1 && i <= (lua_Integer)r->kept.len ? (uint32_t)i - 1
+                                                                 : refuse_choice(r, value, err);
+}
+
+/* Pops the two results of pick. @return place among the kept ones */
+static uint32_t choose(aisim_l_router *r, aisim_error *err)
+{
+    lua_State *L = r->s->L;
+    lua_Integer i = lua_isinteger(L, -2) ? lua_tointeger(L, -2) : 0;
+    if (i >= 1 && i <= (lua_Integer)r->kept.len) {
+        lua_pop(L, 2);
+        return (uint32_t)i - 1;
+    }
+    int value = lua_gettop(L) - 1;
+    uint32_t choice = weigh(r, value, err);
+    lua_settop(L, value - 1);
+    return choice;
 }
 
 /* The smallest cost; of equal ones the first. @return AISIM_NONE = no one would take it */
@@ -308,23 +316,18 @@ static void push_arguments(aisim_l_router *r)
 static uint32_t ask_pick(aisim_l_router *r, aisim_error *err)
 {
     aisim_l_sim *s = r->s;
-    lua_State *L = s->L;
-    int top = lua_gettop(L);
     if (r->scorers.len > 0) {
         write_costs(r);
     }
     uint64_t outer = aisim_l_begin(s);
     s->site = (aisim_l_site){"router", r->name, r->request, AISIM_NONE, r->kept.len};
-    lua_rawgeti(L, s->refs, r->pick);
+    lua_rawgeti(s->L, s->refs, r->pick);
     push_arguments(r);
-    uint32_t choice = AISIM_NONE;
     if (aisim_l_call(s, outer, r->pick_arguments, 2)) {
-        choice = choose(r, top + 1, err);
-    } else {
-        aisim_fail(err, AISIM_ECALLBACK, "router '%s' failed", r->name);
+        return choose(r, err);
     }
-    lua_settop(L, top);
-    return choice;
+    aisim_fail(err, AISIM_ECALLBACK, "router '%s' failed", r->name);
+    return AISIM_NONE;
 }
 
 /* Blocks that the choice counted on: those the functions looked at, else the prediction of the
