@@ -54,8 +54,8 @@ int64_t aisim_sim_now(const aisim_sim *sim);
 aisim_content *aisim_sim_content(aisim_sim *sim);
 aisim_observers *aisim_sim_observers(aisim_sim *sim);
 
-/** Measures where the wall time of the run goes (base/profile.h). Before the run; borrowed until the
- *  simulation is freed. Changes no result. */
+/** Measures where the wall time of the run goes (base/profile.h). Before the run; borrowed until
+ * the simulation is freed. Changes no result. */
 void aisim_sim_profile(aisim_sim *sim, struct aisim_profile *profile);
 
 /* ---- cluster --------------------------------------------------------------------------------- */
@@ -65,8 +65,8 @@ typedef struct aisim_pool_config {
     aisim_role role;
     uint32_t workers; /**< >= 1 */
     aisim_rank_config rank;
-    aisim_timing *timing;        /**< owned by the pool on success; shared by its ranks */
-    const aisim_points *points;  /**< scheduler points, copied; NULL = none */
+    aisim_timing *timing;          /**< owned by the pool on success; shared by its ranks */
+    const aisim_points *points;    /**< scheduler points, copied; NULL = none */
     aisim_transfer_price transfer; /**< of copies to and from its private host tiers and, role
                                         prefill, of its hand-offs; refused when there is neither */
 } aisim_pool_config;
@@ -111,14 +111,24 @@ typedef struct aisim_rank_view {
 /** Single figures of many ranks, for policies that look at few of them. */
 typedef enum {
     AISIM_FIGURE_ACTIVE_REQUESTS,
+    AISIM_FIGURE_ACTIVE_PREFILL_TOKENS,
     AISIM_FIGURE_ACTIVE_BLOCKS,
     AISIM_FIGURE_WAITING,
-    AISIM_FIGURE_KV_USED
+    AISIM_FIGURE_RUNNING,
+    AISIM_FIGURE_KV_USED, /**< kv_active */
+    AISIM_FIGURE_KV_TOTAL
 } aisim_figure;
 
-/** Writes one figure of n ranks (the same as in aisim_rank_view) to out. O(n). */
-void aisim_sim_figures(const aisim_sim *sim, aisim_figure figure, uint32_t n,
-                       const uint32_t ranks[], double out[]);
+/** One figure of a rank, the same as in aisim_rank_view. */
+uint64_t aisim_sim_figure(const aisim_sim *sim, aisim_figure figure, uint32_t rank);
+
+/** Which of n ranks have changed since a reading: of all others every figure is what it was. O(n),
+ *  a comparison each.
+ *  @param reading  of the last call, 0 = none: all ranks; receives the one to be given next
+ *  @param places   receives the places of those ranks in the list, ascending; room for n
+ *  @return how many they are */
+uint32_t aisim_sim_touched(aisim_sim *sim, uint32_t n, const uint32_t ranks[], uint64_t *reading,
+                           uint32_t places[]);
 void aisim_sim_rank(const aisim_sim *sim, uint32_t rank, aisim_rank_view *out);
 
 /** What a pool consists of. Numbers of workers and ranks are global, ascending; workers that were
@@ -157,6 +167,7 @@ aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t worker, aisim_error 
 typedef struct aisim_targets {
     uint32_t n;
     const uint32_t *ranks; /**< global rank of each target */
+    uint64_t version;      /**< of this pool's list: the same number, the same list; 0 = unknown */
     const void *host;      /**< for look */
     void (*look)(const void *host, uint32_t rank, aisim_rank_view *out);
 } aisim_targets;
@@ -211,8 +222,8 @@ typedef struct aisim_lineage {
 /** Asks the client of the request; without one its session is a root of its own. */
 void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out);
 
-/** Hand-off: the rank that computes or has computed the prompt of a live request, AISIM_NONE = none.
- *  O(1). */
+/** Hand-off: the rank that computes or has computed the prompt of a live request, AISIM_NONE =
+ * none. O(1). */
 uint32_t aisim_sim_prefill_rank(const aisim_sim *sim, const aisim_request *request);
 
 /** Requests that have arrived and wait for their router to place them, over all pools. */
@@ -220,7 +231,8 @@ uint64_t aisim_sim_router_queue(const aisim_sim *sim);
 
 /** Sets the policy of a pool; default is round_robin over targets. */
 void aisim_sim_router(aisim_sim *sim, uint32_t pool, const aisim_router *router);
-/** The same policy wants to hear of more: its callbacks are replaced. Before the pool has a request.
+/** The same policy wants to hear of more: its callbacks are replaced. Before the pool has a
+ * request.
  */
 void aisim_sim_router_listen(aisim_sim *sim, uint32_t pool, const aisim_router *router);
 
@@ -229,8 +241,8 @@ void aisim_sim_router_listen(aisim_sim *sim, uint32_t pool, const aisim_router *
 uint64_t aisim_sim_overlap_blocks(const aisim_sim *sim, const aisim_request *request,
                                   uint32_t rank);
 
-/** Those an admission could use now: up to the last complete checkpoint for state-cache models, else
- *  the same. O(extents). */
+/** Those an admission could use now: up to the last complete checkpoint for state-cache models,
+ * else the same. O(extents). */
 uint64_t aisim_sim_usable_blocks(const aisim_sim *sim, const aisim_request *request, uint32_t rank);
 
 /** Leading full prompt blocks in host memory behind the resident ones (oracle view); 0 when the

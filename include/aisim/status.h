@@ -46,6 +46,15 @@ typedef struct aisim_error {
     char text[1024];   /**< what, what was expected, hint; without the file and line */
 } aisim_error;
 
+/** Empties a record: as good as `= {0}`, without writing the 1.3 kB of its texts. For paths that run
+ *  once per event. */
+static inline void aisim_error_clear(aisim_error *err)
+{
+    err->code = AISIM_OK;
+    err->line = err->column = 0;
+    err->file[0] = err->text[0] = '\0';
+}
+
 /** "EINVAL", "ENOMEM", …; never NULL. */
 const char *aisim_status_name(aisim_status code);
 

@@ -1,4 +1,4 @@
-/* route.c - books, views and the decision of a router; policies: route_pick.c. */
+/* route.c - life and decision of a router; its books: route_books.c, policies: route_pick.c. */
 #include "cluster/route.h"
 
 #include <math.h>
@@ -9,6 +9,42 @@
 #include "cluster/route_internal.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
+
+static bool is_one_of(aisim_route_policy policy, uint32_t set)
+{
+    return (set & UINT32_C(1) << policy) != 0;
+}
+
+#define ONE(policy) (UINT32_C(1) << AISIM_ROUTE_##policy)
+
+/* What the options make a decision read and write. */
+static void set_wants(aisim_route *route)
+{
+    const aisim_route_options *o = &route->o;
+    bool all = route->config.everything;
+    bool kv = is_one_of(o->policy, ONE(KV) | ONE(KV_V1));
+    bool tokens = o->policy == AISIM_ROUTE_LEAST_TOKENS;
+    bool hash = is_one_of(o->policy, ONE(HASH) | ONE(HASH_BOUNDED));
+    route_wants *w = &route->wants;
+    w->blocks = all || tokens || kv || o->overload_blocks_ratio >= 0.0;
+    w->overlap = all || kv || o->policy == AISIM_ROUTE_PREFIX;
+    w->host = all || (o->policy == AISIM_ROUTE_KV &&
+                      (o->host_credit > 0.0 || o->disk_credit > 0.0 || o->shared_credit > 0.0));
+    w->prefill = o->track_prefill && /* somebody reads active_prefill_tokens */
+                 (all || tokens || o->policy == AISIM_ROUTE_KV ||
+                  o->overload_prefill_tokens >= 0.0 || o->queue_threshold >= 0.0);
+    w->telemetry = is_one_of(o->policy, ONE(LEAST_KV) | ONE(SHORTEST_QUEUE));
+    w->keys = o->affinity != AISIM_AFFINITY_NONE || hash;
+    w->path = all || w->blocks || w->overlap || w->prefill || o->view == AISIM_VIEW_APPROXIMATE ||
+              o->queue_order == AISIM_QUEUE_WSPT || (hash && o->key == AISIM_KEY_PREFIX);
+    w->cost = kv || is_one_of(o->policy, ONE(LEAST_REQUESTS) | ONE(LEAST_TOKENS) | ONE(LEAST_KV) |
+                                             ONE(SHORTEST_QUEUE) | ONE(PREFIX));
+    w->cost2 = o->policy == AISIM_ROUTE_SHORTEST_QUEUE;
+    w->p = o->policy == AISIM_ROUTE_WEIGHTED_RANDOM || o->temperature > 0.0;
+    w->limits = o->overload_prefill_tokens >= 0.0 || o->overload_blocks_ratio >= 0.0;
+}
+
+#undef ONE
 
 aisim_status aisim_route_new(const aisim_route_config *config, aisim_route **out, aisim_error *err)
 {
@@ -29,6 +65,8 @@ aisim_status aisim_route_new(const aisim_route_config *config, aisim_route **out
     route->affinity.ttl_ns = o->affinity_ttl_ns;
     route->shared.context = config->context;
     route->shared.hold = config->hold;
+    route->eligible_stale = true;
+    set_wants(route);
     *out = route;
     return AISIM_OK;
 }
@@ -74,42 +112,37 @@ void aisim_route_free(aisim_route *route)
 
 bool aisim_route_wants_blocks(const aisim_route *route)
 {
-    return route->config.everything || route->o.policy == AISIM_ROUTE_LEAST_TOKENS ||
-           route->o.policy == AISIM_ROUTE_KV || route->o.policy == AISIM_ROUTE_KV_V1 ||
-           route->o.overload_blocks_ratio >= 0.0;
+    return route->wants.blocks;
 }
 
 bool aisim_route_wants_overlap(const aisim_route *route)
 {
-    return route->config.everything || route->o.policy == AISIM_ROUTE_PREFIX ||
-           route->o.policy == AISIM_ROUTE_KV || route->o.policy == AISIM_ROUTE_KV_V1;
+    return route->wants.overlap;
 }
 
 bool aisim_route_wants_host(const aisim_route *route)
 {
-    return route->config.everything || (route->o.policy == AISIM_ROUTE_KV &&
-                                        (route->o.host_credit > 0.0 || route->o.disk_credit > 0.0 ||
-                                         route->o.shared_credit > 0.0));
+    return route->wants.host;
 }
 
-/* Somebody reads active_prefill_tokens: the chosen target's overlap is needed. */
 bool aisim_route_wants_prefill(const aisim_route *route)
 {
-    return route->o.track_prefill &&
-           (route->config.everything || route->o.policy == AISIM_ROUTE_LEAST_TOKENS ||
-            route->o.policy == AISIM_ROUTE_KV || route->o.overload_prefill_tokens >= 0.0 ||
-            route->o.queue_threshold >= 0.0);
+    return route->wants.prefill;
 }
 
 bool aisim_route_wants_telemetry(const aisim_route *route)
 {
-    return route->o.policy == AISIM_ROUTE_LEAST_KV || route->o.policy == AISIM_ROUTE_SHORTEST_QUEUE;
+    return route->wants.telemetry;
 }
 
 bool aisim_route_wants_keys(const aisim_route *route)
 {
-    return route->o.affinity != AISIM_AFFINITY_NONE || route->o.policy == AISIM_ROUTE_HASH ||
-           route->o.policy == AISIM_ROUTE_HASH_BOUNDED;
+    return route->wants.keys;
+}
+
+bool aisim_route_wants_path(const aisim_route *route)
+{
+    return route->wants.path;
 }
 
 /* ---- targets --------------------------------------------------------------------------------- */
@@ -129,6 +162,7 @@ uint32_t aisim_route_target(aisim_route *route, uint32_t worker, uint32_t rank, 
         target.tier[k].hold = route->config.hold;
     }
     uint32_t index = route->targets.len;
+    route->eligible_stale = true;
     aisim_array_push(&route->targets, target);
     aisim_array_push(&route->order, index);
     uint32_t at = route->order.len - 1;
@@ -147,6 +181,7 @@ uint32_t aisim_route_targets(const aisim_route *route)
 void aisim_route_state(aisim_route *route, uint32_t target, aisim_target_state state)
 {
     route->targets.data[target].state = state;
+    route->eligible_stale = true;
     if (state != AISIM_TARGET_UP) {
         aisim_affinity_lost(&route->affinity, target); /* §3: for good */
     }
@@ -161,161 +196,6 @@ void aisim_route_report(aisim_route *route, uint32_t target, const aisim_route_t
     t->kv_total = now->kv_total != UINT64_MAX ? now->kv_total : t->kv_total;
 }
 
-/* ---- records --------------------------------------------------------------------------------- */
-
-static route_record *record_of(aisim_route *route, uint32_t slot)
-{
-    while (route->records.len <= slot) {
-        route_record empty = {.state = ROUTE_FREE};
-        aisim_array_push(&route->records, empty);
-    }
-    return &route->records.data[slot];
-}
-
-/* Remembers what an answer of the engine has to book. */
-static void remember(aisim_route *route, const aisim_route_request *request, uint32_t target,
-                     uint32_t entry)
-{
-    route_record *r = record_of(route, request->slot);
-    r->state = ROUTE_SENT;
-    r->target = target;
-    r->tokens = request->tokens;
-    r->generated = 0;
-    r->entry = entry;
-    r->uncached = 0;
-    r->private_blocks = 0;
-    r->path.len = 0;
-    if (aisim_route_wants_prefill(route)) {
-        uint32_t hit = route->tiers.data[target].device;
-        if (route->config.usable != NULL && hit > 0) {
-            uint32_t usable = route->config.usable(route->config.context, request->slot, target);
-            hit = usable < hit ? usable : hit;
-        }
-        uint64_t cached = (uint64_t)hit * route->config.block_size;
-        r->uncached = cached < request->tokens ? request->tokens - (uint32_t)cached : 0;
-    }
-    if (aisim_route_wants_blocks(route) || route->o.view == AISIM_VIEW_APPROXIMATE) {
-        uint64_t named = 0;
-        for (uint32_t i = 0; i < request->extents; i++) {
-            aisim_array_push(&r->path, request->path[i]);
-            named += request->path[i].count;
-        }
-        r->private_blocks = route_blocks(route, request->tokens) - named;
-    }
-    if (entry != AISIM_NONE) {
-        aisim_affinity_sent(&route->affinity, entry, target);
-    }
-}
-
-static void count_blocks(aisim_route *route, const route_record *r, int64_t by)
-{
-    if (!aisim_route_wants_blocks(route)) {
-        return;
-    }
-    route_target *t = &route->targets.data[r->target];
-    for (uint32_t i = 0; i < r->path.len; i++) {
-        aisim_span_apply(&t->active, r->path.data[i], AISIM_SPAN_ADD, by);
-    }
-    t->private_blocks =
-        by > 0 ? t->private_blocks + r->private_blocks : t->private_blocks - r->private_blocks;
-}
-
-/* Approximate view: the blocks are assumed to live from now on for ttl (§1). */
-static void assume(aisim_route *route, const route_record *r)
-{
-    int64_t due = route->now_ns + route->o.ttl_ns;
-    for (uint32_t i = 0; i < r->path.len; i++) {
-        aisim_span_apply(&route->targets.data[r->target].tier[AISIM_ROUTE_DEVICE], r->path.data[i],
-                         AISIM_SPAN_RAISE, due);
-        route_expiry expiry = {due, r->path.data[i].run, r->target};
-        aisim_array_push(&route->expiries, expiry);
-    }
-}
-
-void aisim_route_accept(aisim_route *route, uint32_t slot)
-{
-    route_record *r = record_of(route, slot);
-    AISIM_CHECK(r->state == ROUTE_SENT);
-    r->state = ROUTE_BOOKED;
-    route_target *t = &route->targets.data[r->target];
-    t->active_requests++;
-    t->active_prefill_tokens += r->uncached;
-    count_blocks(route, r, 1);
-    if (route->o.view == AISIM_VIEW_APPROXIMATE) {
-        assume(route, r);
-    }
-    if (r->entry != AISIM_NONE) {
-        aisim_affinity_answered(&route->affinity, r->entry, true, r->target, route->now_ns);
-    }
-}
-
-void aisim_route_refuse(aisim_route *route, uint32_t slot)
-{
-    route_record *r = record_of(route, slot);
-    AISIM_CHECK(r->state == ROUTE_SENT);
-    r->state = ROUTE_FREE;
-    if (r->entry != AISIM_NONE) {
-        aisim_affinity_answered(&route->affinity, r->entry, false, r->target, route->now_ns);
-    }
-}
-
-void aisim_route_first_token(aisim_route *route, uint32_t slot)
-{
-    route_record *r = record_of(route, slot);
-    if (r->state == ROUTE_BOOKED) {
-        route->targets.data[r->target].active_prefill_tokens -= r->uncached;
-        r->uncached = 0;
-    }
-}
-
-void aisim_route_generated(aisim_route *route, uint32_t slot, uint32_t generated)
-{
-    route_record *r = record_of(route, slot);
-    if (r->state != ROUTE_BOOKED || !route->o.track_output_blocks ||
-        !aisim_route_wants_blocks(route)) {
-        return;
-    }
-    uint64_t more = route_blocks(route, (uint64_t)r->tokens + generated) -
-                    route_blocks(route, (uint64_t)r->tokens + r->generated);
-    r->generated = generated;
-    r->private_blocks += more;
-    route->targets.data[r->target].private_blocks += more;
-}
-
-void aisim_route_done(aisim_route *route, uint32_t slot)
-{
-    route_record *r = record_of(route, slot);
-    if (r->state != ROUTE_BOOKED) {
-        return;
-    }
-    aisim_route_first_token(route, slot);
-    count_blocks(route, r, -1);
-    route->targets.data[r->target].active_requests--;
-    r->state = ROUTE_FREE;
-    if (r->entry != AISIM_NONE) {
-        aisim_affinity_release_lease(&route->affinity, r->entry, route->now_ns);
-    }
-}
-
-aisim_route_book aisim_route_book_of(const aisim_route *route, uint32_t target)
-{
-    const route_target *t = &route->targets.data[target];
-    return (aisim_route_book){t->active_requests, t->active_prefill_tokens, route_active_blocks(t)};
-}
-
-bool aisim_route_binding(const aisim_route *route, uint32_t i, const char **key, uint32_t *target,
-                         uint32_t *leases)
-{
-    if (i >= route->affinity.entries.len) {
-        return false;
-    }
-    const aisim_affinity_entry *e = &route->affinity.entries.data[i];
-    *key = e->key == NULL ? "" : e->key;
-    *target = aisim_affinity_bound(&route->affinity, i, route->now_ns);
-    *leases = e->leases;
-    return true;
-}
-
 /* ---- the decision ---------------------------------------------------------------------------- */
 
 static bool overloaded(const aisim_route *route, const route_target *t) /* §2: above, not at */
@@ -326,8 +206,14 @@ static bool overloaded(const aisim_route *route, const route_target *t) /* §2: 
            (ratio >= 0.0 && (double)route_active_blocks(t) > ratio * (double)t->now.kv_total);
 }
 
+/* Lists the eligible targets, unless only states decide and none has changed. */
 static void find_eligible(aisim_route *route, const aisim_route_request *request)
 {
+    bool special = route->wants.limits || request->excluded > 0;
+    if (!special && !route->eligible_stale) {
+        return;
+    }
+    route->eligible_stale = special;
     route->eligible.len = 0;
     for (uint32_t i = 0; i < route->order.len; i++) {
         uint32_t target = route->order.data[i];
@@ -342,7 +228,7 @@ static void find_eligible(aisim_route *route, const aisim_route_request *request
     }
 }
 
-static bool is_eligible(const aisim_route *route, uint32_t target)
+bool route_is_eligible(const aisim_route *route, uint32_t target)
 {
     for (uint32_t i = 0; i < route->eligible.len; i++) {
         if (route->eligible.data[i] == target) {
@@ -368,16 +254,28 @@ static bool held(const aisim_route *route)
     return true;
 }
 
+static void fill_nan(double *values, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        values[i] = (double)NAN;
+    }
+}
+
+/* Nothing is computed yet: what an earlier decision may have written, and new targets. */
 static void blank(aisim_route *route)
 {
-    uint32_t n = route->targets.len;
+    uint32_t n = route->targets.len, known = route->blanked;
+    const route_wants *w = &route->wants;
     aisim_array_reserve(&route->cost, n);
     aisim_array_reserve(&route->cost2, n);
     aisim_array_reserve(&route->p, n);
     aisim_array_reserve(&route->tiers, n);
+    route->blanked = n;
     route->preference.len = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        route->cost.data[i] = route->cost2.data[i] = route->p.data[i] = (double)NAN;
+    fill_nan(route->cost.data, w->cost ? 0 : known, n);
+    fill_nan(route->cost2.data, w->cost2 ? 0 : known, n);
+    fill_nan(route->p.data, w->p ? 0 : known, n);
+    for (uint32_t i = w->overlap || w->prefill ? 0 : known; i < n; i++) {
         route->tiers.data[i] = (aisim_route_tiers){0};
     }
 }
@@ -393,11 +291,12 @@ static uint32_t by_affinity(aisim_route *route, uint32_t entry, aisim_route_by *
     }
     if (bound != AISIM_NONE) {
         *by = AISIM_BY_BINDING;
-        return is_eligible(route, bound) ? bound : AISIM_NONE; /* passed over, the binding stays */
+        return route_is_eligible(route, bound) ? bound
+                                               : AISIM_NONE; /* passed over, the binding stays */
     }
     *by = AISIM_BY_TENTATIVE;
     bool usable =
-        e->unanswered > 0 && e->tentative != AISIM_NONE && is_eligible(route, e->tentative);
+        e->unanswered > 0 && e->tentative != AISIM_NONE && route_is_eligible(route, e->tentative);
     return usable ? e->tentative : AISIM_NONE;
 }
 
@@ -406,7 +305,7 @@ static uint32_t choose(aisim_route *route, const aisim_route_request *request, u
 {
     if (request->pin != AISIM_NONE) {
         out->by = AISIM_BY_PIN;
-        return is_eligible(route, request->pin) ? request->pin : AISIM_NONE;
+        return route_is_eligible(route, request->pin) ? request->pin : AISIM_NONE;
     }
     if (route->eligible.len == 0 || held(route)) {
         return AISIM_NONE;
@@ -436,7 +335,9 @@ aisim_status aisim_route_decide(aisim_route *route, int64_t now_ns,
                                 aisim_error *err)
 {
     aisim_route_clock(route, now_ns);
-    route_sample(route, true);
+    if (route->wants.telemetry) {
+        route_sample(route, true);
+    }
     blank(route);
     *out = (aisim_route_decision){.target = AISIM_NONE, .overlap = -1};
     route->bound = AISIM_NONE;
@@ -451,7 +352,7 @@ aisim_status aisim_route_decide(aisim_route *route, int64_t now_ns,
     }
     uint32_t entry = key != NULL ? aisim_affinity_find(&route->affinity, key) : AISIM_NONE;
     find_eligible(route, request);
-    for (uint32_t i = 0; i < route->targets.len && aisim_route_wants_overlap(route); i++) {
+    for (uint32_t i = 0; i < route->targets.len && route->wants.overlap; i++) {
         route->tiers.data[i] = route_tiers_of(route, i, request);
     }
     out->target = choose(route, request, entry, out);
@@ -468,7 +369,7 @@ aisim_status aisim_route_decide(aisim_route *route, int64_t now_ns,
         if (aisim_route_wants_prefill(route) && !aisim_route_wants_overlap(route)) {
             route->tiers.data[out->target] = route_tiers_of(route, out->target, request);
         }
-        remember(route, request, out->target, entry);
+        route_remember(route, request, out->target, entry);
     }
     return AISIM_OK;
 }
@@ -491,7 +392,7 @@ void aisim_route_place(aisim_route *route, int64_t now_ns, const aisim_route_req
     aisim_error ignored = {0};
     const char *key = NULL;
     aisim_route_clock(route, now_ns);
-    if (record_of(route, request->slot)->state == ROUTE_SENT) {
+    if (route_record_of(route, request->slot)->state == ROUTE_SENT) {
         aisim_route_refuse(route, request->slot);
     }
     blank(route);
@@ -502,7 +403,7 @@ void aisim_route_place(aisim_route *route, int64_t now_ns, const aisim_route_req
         key = NULL;
     }
     uint32_t entry = key != NULL ? aisim_affinity_find(&route->affinity, key) : AISIM_NONE;
-    remember(route, request, target, entry);
+    route_remember(route, request, target, entry);
 }
 
 double aisim_route_queue_key(aisim_route *route, int64_t now_ns, const aisim_route_request *request)

@@ -106,6 +106,7 @@ bool aisim_route_wants_host(const aisim_route *route);    /**< tiers below the d
 bool aisim_route_wants_prefill(const aisim_route *route); /**< and the chosen overlap */
 bool aisim_route_wants_telemetry(const aisim_route *route);
 bool aisim_route_wants_keys(const aisim_route *route); /**< texts of the request */
+bool aisim_route_wants_path(const aisim_route *route); /**< its path */
 
 /* ---- targets --------------------------------------------------------------------------------- */
 

@@ -4,24 +4,31 @@
 
 #include "cluster/route.h"
 
+static double positive(double x)
+{
+    return x > 0.0 ? x : 0.0;
+}
+
 double aisim_route_kv_cost(const aisim_route_options *o, const aisim_route_kv_terms *t)
 {
     double bs = t->block_size;
-    double r = fmax(1.0, ceil(t->tokens / bs));
-    double decay =
-        1.0 /
-        (1.0 + o->overlap_decay * ((t->active_prefill_tokens - t->least_prefill_tokens) / bs) / r);
+    double decay = 1.0;
+    if (o->overlap_decay > 0.0) {
+        double r = fmax(1.0, ceil(t->tokens / bs));
+        double behind = (t->active_prefill_tokens - t->least_prefill_tokens) / bs;
+        decay = 1.0 / (1.0 + o->overlap_decay * behind / r);
+    }
     double credit = o->overlap_score_credit * decay * t->have.device +
                     o->host_credit * t->have.host + o->disk_credit * t->have.disk +
                     o->shared_credit * t->have.shared;
     double busy = o->active_request_weight * t->active_requests;
     if (!o->track_prefill) { /* decode pool: load only, or conditional disaggregation */
-        return (o->overlap_score_credit > 0.0 ? fmax(0.0, t->decode_blocks - credit)
+        return (o->overlap_score_credit > 0.0 ? positive(t->decode_blocks - credit)
                                               : t->decode_blocks) +
                busy;
     }
     double raw = (t->active_prefill_tokens + t->tokens) / bs;
-    return o->prefill_load_scale * fmax(0.0, raw - credit) + t->decode_blocks + busy;
+    return o->prefill_load_scale * positive(raw - credit) + t->decode_blocks + busy;
 }
 
 uint32_t aisim_route_least(const double cost[], uint32_t n, double (*draw)(void *context),

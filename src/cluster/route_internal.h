@@ -1,4 +1,4 @@
-/* route_internal.h - the router object, shared by route.c, route_pick.c and route_options.c. */
+/* route_internal.h - the router object, shared by route.c and route_*.c. */
 #ifndef AISIM_CLUSTER_ROUTE_INTERNAL_H
 #define AISIM_CLUSTER_ROUTE_INTERNAL_H
 
@@ -46,9 +46,17 @@ typedef struct route_expiry {
     uint32_t target;
 } route_expiry;
 
+/* What a decision needs; fixed by the options. */
+typedef struct route_wants {
+    bool blocks, overlap, host, prefill, telemetry, keys, path; /* aisim_route_wants_* */
+    bool cost, cost2, p;                                        /* the policy writes them */
+    bool limits;                                                /* a target may be overloaded */
+} route_wants;
+
 struct aisim_route {
     aisim_route_config config;
     aisim_route_options o; /* = config.options */
+    route_wants wants;
     int64_t now_ns;
     int64_t next_sample_ns;
     AISIM_ARRAY(route_target) targets;
@@ -67,7 +75,9 @@ struct aisim_route {
     AISIM_ARRAY(double) cost, cost2, p;
     AISIM_ARRAY(double) gathered, gathered_p; /* scratch: of each eligible target */
     AISIM_ARRAY(aisim_route_tiers) tiers;
+    uint32_t blanked;               /* so many entries of these hold something */
     AISIM_ARRAY(uint32_t) eligible; /* targets in (worker, rank) order */
+    bool eligible_stale;            /* … to be listed again */
     AISIM_ARRAY(uint32_t) preference;
     AISIM_ARRAY(uint64_t) weights; /* rendezvous, of each eligible target */
     AISIM_ARRAY(char) key;
@@ -86,6 +96,14 @@ static inline uint64_t route_blocks(const aisim_route *route, uint64_t tokens)
     return (tokens + route->config.block_size - 1) / route->config.block_size;
 }
 
+/* What is remembered of the request in a slot; made when absent. route_books.c */
+route_record *route_record_of(aisim_route *route, uint32_t slot);
+/* Remembers what an answer of the engine has to book. @param entry  of affinity, AISIM_NONE = none
+ */
+void route_remember(aisim_route *route, const aisim_route_request *request, uint32_t target,
+                    uint32_t entry);
+/* The target is in route->eligible. */
+bool route_is_eligible(const aisim_route *route, uint32_t target);
 /* Takes the samples that are due before this instant, or up to it. */
 void route_sample(aisim_route *route, bool this_instant);
 /* Leading blocks of the request on a target. */

@@ -73,25 +73,29 @@ static uint32_t by_cost(aisim_route *route)
 
 /* ---- load ------------------------------------------------------------------------------------ */
 
-static double least_cost(const aisim_route *route, const route_target *t)
+static double kv_share(const route_target *t)
 {
-    switch (route->o.policy) {
-    case AISIM_ROUTE_LEAST_TOKENS:
-        return (double)t->active_prefill_tokens +
-               (double)route_active_blocks(t) * route->config.block_size;
-    case AISIM_ROUTE_LEAST_KV:
-        return t->seen.kv_total > 0 ? (double)t->seen.kv_used / (double)t->seen.kv_total : 0.0;
-    default:
-        return (double)t->active_requests;
-    }
+    return t->seen.kv_total > 0 ? (double)t->seen.kv_used / (double)t->seen.kv_total : 0.0;
+}
+
+static double tokens_of(const aisim_route *route, const route_target *t)
+{
+    return (double)t->active_prefill_tokens +
+           (double)route_active_blocks(t) * route->config.block_size;
 }
 
 static void fill_costs(aisim_route *route)
 {
+    double *cost = route->cost.data;
     for (uint32_t i = 0; i < route->eligible.len; i++) {
-        uint32_t target = route->eligible.data[i];
-        double cost = least_cost(route, target_at(route, i));
-        route->cost.data[target] = target == route->bound ? cost * route->o.soft_factor : cost;
+        const route_target *t = target_at(route, i);
+        cost[route->eligible.data[i]] =
+            route->o.policy == AISIM_ROUTE_LEAST_TOKENS ? tokens_of(route, t)
+            : route->o.policy == AISIM_ROUTE_LEAST_KV   ? kv_share(t)
+                                                        : (double)t->active_requests;
+    }
+    if (route->bound != AISIM_NONE && route_is_eligible(route, route->bound)) {
+        cost[route->bound] *= route->o.soft_factor;
     }
 }
 
@@ -248,8 +252,9 @@ static double decode_blocks(const aisim_route *route, const route_target *t,
 {
     uint64_t r = route_blocks(route, request->tokens);
     r = r > 0 ? r : 1;
-    return (double)(route_active_blocks(t) + r -
-                    aisim_span_covered(&t->active, request->path, request->extents));
+    uint64_t shared =
+        t->active.blocks == 0 ? 0 : aisim_span_covered(&t->active, request->path, request->extents);
+    return (double)(route_active_blocks(t) + r - shared);
 }
 
 static double kv_cost(const aisim_route *route, uint32_t target, const aisim_route_request *request,
@@ -273,13 +278,14 @@ static double kv_cost(const aisim_route *route, uint32_t target, const aisim_rou
 
 static uint32_t kv(aisim_route *route, const aisim_route_request *request)
 {
-    double least_prefill = INFINITY;
+    uint64_t least_prefill = UINT64_MAX;
     for (uint32_t i = 0; i < route->eligible.len; i++) {
-        least_prefill = fmin(least_prefill, (double)target_at(route, i)->active_prefill_tokens);
+        uint64_t tokens = target_at(route, i)->active_prefill_tokens;
+        least_prefill = tokens < least_prefill ? tokens : least_prefill;
     }
     for (uint32_t i = 0; i < route->eligible.len; i++) {
         uint32_t target = route->eligible.data[i];
-        double cost = kv_cost(route, target, request, least_prefill);
+        double cost = kv_cost(route, target, request, (double)least_prefill);
         route->cost.data[target] = target == route->bound ? cost * route->o.soft_factor : cost;
     }
     return by_cost(route);

@@ -85,6 +85,13 @@ void aisim_route_clock(aisim_route *route, int64_t now_ns)
     aisim_affinity_expire(&route->affinity, now_ns);
 }
 
+static uint32_t walk(const aisim_span_set *set, const aisim_route_request *request, uint32_t from,
+                     int64_t above)
+{
+    return set->blocks == 0 ? 0
+                            : aisim_span_walk(set, request->path, request->extents, from, above);
+}
+
 /* Each lower tier goes on where the higher ones end (§1). */
 aisim_route_tiers route_tiers_of(const aisim_route *route, uint32_t target,
                                  const aisim_route_request *request)
@@ -97,15 +104,13 @@ aisim_route_tiers route_tiers_of(const aisim_route *route, uint32_t target,
         return out;
     }
     const aisim_span_set *tier = route->targets.data[target].tier;
-    const aisim_route_extent *path = request->path;
-    uint32_t n = request->extents;
     int64_t above = route->o.view == AISIM_VIEW_APPROXIMATE ? route->now_ns : 0;
-    out.device = aisim_span_walk(&tier[AISIM_ROUTE_DEVICE], path, n, 0, above);
+    out.device = walk(&tier[AISIM_ROUTE_DEVICE], request, 0, above);
     uint32_t at = out.device;
-    out.host = aisim_span_walk(&tier[AISIM_ROUTE_HOST], path, n, at, 0);
+    out.host = walk(&tier[AISIM_ROUTE_HOST], request, at, 0);
     at += out.host;
-    out.disk = aisim_span_walk(&tier[AISIM_ROUTE_DISK], path, n, at, 0);
+    out.disk = walk(&tier[AISIM_ROUTE_DISK], request, at, 0);
     at += out.disk;
-    out.shared = aisim_span_walk(&route->shared, path, n, at, 0);
+    out.shared = walk(&route->shared, request, at, 0);
     return out;
 }

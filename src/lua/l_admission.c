@@ -61,7 +61,8 @@ static bool admit(void *context, aisim_sim *sim, const aisim_request *request, i
     aisim_l_push_view(L, s, request);
     if (a->targets != NULL) {
         uint32_t *ranks = lua_newuserdatauv(L, aisim_sim_ranks(sim) * sizeof *ranks, 0);
-        aisim_l_targets_push(a->targets, request, all_ready(s, ranks), ranks);
+        aisim_targets ready = {.n = all_ready(s, ranks), .ranks = ranks};
+        aisim_l_targets_push(a->targets, request, &ready);
         lua_remove(L, -2);
     } else {
         lua_pushnil(L);

@@ -109,7 +109,7 @@ static bool decide(void *context, aisim_sim *sim, const aisim_request *request,
     aisim_l_push_view(L, s, request);
     lua_pushinteger(L, (lua_Integer)overlap_blocks);
     if (h->targets != NULL) {
-        aisim_l_targets_push(h->targets, request, targets->n, targets->ranks);
+        aisim_l_targets_push(h->targets, request, targets);
     } else {
         lua_pushnil(L);
     }

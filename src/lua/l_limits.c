@@ -1,7 +1,6 @@
 /* l_limits.c - see l_limits.h. In this order: frames, tripping, the hook, memory, coroutines, Lua. */
 #include "lua/l_limits.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,13 +21,9 @@ aisim_l_limits *aisim_l_limits_of(lua_State *L)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-void aisim_l_frame_enter(aisim_l_limits *limits, aisim_l_frame *frame)
+void aisim_l_frame_stop(const aisim_l_frame *frame)
 {
-    frame->outer = limits->top;
-    frame->ticks = 0;
-    atomic_signal_fence(memory_order_seq_cst); /* a signal sees whole frames */
-    limits->top = frame;
-    if (limits->tripped != AISIM_L_UNLIMITED && frame->L != NULL) {
+    if (frame->L != NULL) {
         lua_sethook(frame->L, on_hook, LUA_MASKCOUNT, 1);
     }
 }

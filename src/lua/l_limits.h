@@ -21,6 +21,7 @@
 #define AISIM_LUA_L_LIMITS_H
 
 #include <lua.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,8 +67,20 @@ typedef struct aisim_l_limits {
 /** The object of the state; made when the binding is opened. */
 aisim_l_limits *aisim_l_limits_of(lua_State *L);
 
+/** A limit was reached before the frame was entered: its thread stops at the next instruction. */
+void aisim_l_frame_stop(const aisim_l_frame *frame);
+
 /** A call begins or ends. The frame lives until it is left; left in reverse order. */
-void aisim_l_frame_enter(aisim_l_limits *limits, aisim_l_frame *frame);
+static inline void aisim_l_frame_enter(aisim_l_limits *limits, aisim_l_frame *frame)
+{
+    frame->outer = limits->top;
+    frame->ticks = 0;
+    atomic_signal_fence(memory_order_seq_cst); /* a signal sees whole frames */
+    limits->top = frame;
+    if (limits->tripped != AISIM_L_UNLIMITED) {
+        aisim_l_frame_stop(frame);
+    }
+}
 static inline void aisim_l_frame_leave(aisim_l_limits *limits, const aisim_l_frame *frame)
 {
     limits->top = frame->outer;

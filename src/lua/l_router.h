@@ -64,7 +64,9 @@ typedef struct aisim_l_router {
     const aisim_targets *asked; /**< NULL outside of one */
     const aisim_request *request;
     AISIM_ARRAY(uint32_t) kept;         /**< indices into asked that the filters have left */
+    bool kept_all;                      /**< no filter has been at it: 0, 1, … */
     AISIM_ARRAY(uint32_t) ranks;        /**< the same as ranks */
+    aisim_targets left;                 /**< the same as a list */
     AISIM_ARRAY(double) cost;           /**< of each of them */
     AISIM_ARRAY(double) part;           /**< scratch: of one policy in C */
     AISIM_ARRAY(aisim_l_advice) advice; /**< of the policies that were asked, in this order */

@@ -83,7 +83,7 @@ static uint32_t draw(aisim_l_router *r, int list, aisim_error *err)
 }
 
 /* value: index or nil; value + 1: weights or nil. @return place among the kept ones */
-static uint32_t choose(aisim_l_router *r, int value, aisim_error *err)
+static uint32_t weigh(aisim_l_router *r, int value, aisim_error *err)
 {
     lua_State *L = r->s->L;
     if (lua_isnil(L, value)) {
@@ -93,13 +93,25 @@ static uint32_t choose(aisim_l_router *r, int value, aisim_error *err)
         return lua_istable(L, value + 1) ? draw(r, value + 1, err)
                                          : refuse_choice(r, value + 1, err);
     }
-    int is_integer = 0;
-    lua_Integer i = 0;
-    if (lua_type(L, value) == LUA_TNUMBER) {
-        i = lua_tointegerx(L, value, &is_integer);
-    }
+    int is_integer = 0; /* 2.0 is one, "2" is not */
+    lua_Integer i = lua_type(L, value) == LUA_TNUMBER ? lua_tointegerx(L, value, &is_integer) : 0;
     return is_integer && i >= 1 && i <= (lua_Integer)r->kept.len ? (uint32_t)i - 1
                                                                  : refuse_choice(r, value, err);
+}
+
+/* Pops the two results of pick. @return place among the kept ones */
+static uint32_t choose(aisim_l_router *r, aisim_error *err)
+{
+    lua_State *L = r->s->L;
+    lua_Integer i = lua_isinteger(L, -2) ? lua_tointeger(L, -2) : 0;
+    if (i >= 1 && i <= (lua_Integer)r->kept.len) {
+        lua_pop(L, 2);
+        return (uint32_t)i - 1;
+    }
+    int value = lua_gettop(L) - 1;
+    uint32_t choice = weigh(r, value, err);
+    lua_settop(L, value - 1);
+    return choice;
 }
 
 /* The smallest cost; of equal ones the first. @return AISIM_NONE = no one would take it */
@@ -117,14 +129,33 @@ static uint32_t cheapest(const aisim_l_router *r)
 
 /* ---- filters and costs ----------------------------------------------------------------------- */
 
-/* Pushes the view of the candidates that are left. */
-static void push_targets(aisim_l_router *r)
+/* All candidates are kept: 0, 1, … . The list of the last decision still says so unless a filter
+ * has been at it. */
+static void keep_all(aisim_l_router *r, uint32_t n)
 {
+    if (r->kept.len == n && r->kept_all) {
+        return;
+    }
+    r->kept_all = true;
+    r->kept.len = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        aisim_array_push(&r->kept, i);
+    }
+}
+
+/* The candidates that the filters have left. */
+static const aisim_targets *left(aisim_l_router *r)
+{
+    if (r->kept_all) {
+        return r->asked;
+    }
     r->ranks.len = 0;
     for (uint32_t i = 0; i < r->kept.len; i++) {
         aisim_array_push(&r->ranks, r->asked->ranks[r->kept.data[i]]);
     }
-    aisim_l_targets_push(r->targets, r->request, r->ranks.len, r->ranks.data);
+    r->left = (aisim_targets){
+        .n = r->ranks.len, .ranks = r->ranks.data, .host = r->asked->host, .look = r->asked->look};
+    return &r->left;
 }
 
 /* Calls fn(req, targets, out): out holds one value per candidate before. @return true: out is on
@@ -149,7 +180,7 @@ static bool fill(aisim_l_router *r, const char *kind, int fn, bool flags, aisim_
     s->site = (aisim_l_site){kind, r->name, r->request, AISIM_NONE, n};
     lua_rawgeti(L, s->refs, fn);
     aisim_l_push_view(L, s, r->request);
-    push_targets(r);
+    aisim_l_targets_push(r->targets, r->request, left(r));
     lua_pushvalue(L, -4);
     if (aisim_l_call(s, outer, 3, 0)) {
         return true;
@@ -167,7 +198,9 @@ static bool sieve(aisim_l_router *r, int fn, aisim_error *err)
         lua_settop(L, top);
         return false;
     }
-    uint32_t left = 0;
+    uint32_t still = 0;
+    bool all = r->kept_all;
+    r->kept_all = false;
     for (uint32_t i = 0; i < r->kept.len; i++) {
         if (lua_rawgeti(L, top + 1, (lua_Integer)i + 1) != LUA_TBOOLEAN) {
             const char *what = lua_pushfstring(L, "filtered candidate %d by %s", (int)i + 1,
@@ -176,11 +209,12 @@ static bool sieve(aisim_l_router *r, int fn, aisim_error *err)
             lua_settop(L, top);
             return false;
         }
-        r->kept.data[left] = r->kept.data[i];
-        left += (uint32_t)lua_toboolean(L, -1);
+        r->kept.data[still] = r->kept.data[i];
+        still += (uint32_t)lua_toboolean(L, -1);
         lua_pop(L, 1);
     }
-    r->kept.len = left;
+    r->kept_all = all && still == r->kept.len;
+    r->kept.len = still;
     lua_settop(L, top);
     return true;
 }
@@ -189,16 +223,12 @@ static bool add_part(aisim_l_router *r, const aisim_l_scorer *scorer, aisim_erro
 {
     aisim_sim *sim = r->s->sim;
     aisim_router *inner = &r->inners.data[scorer->inner];
-    r->ranks.len = 0;
-    for (uint32_t i = 0; i < r->kept.len; i++) {
-        aisim_array_push(&r->ranks, r->asked->ranks[r->kept.data[i]]);
-    }
-    aisim_targets left = {r->ranks.len, r->ranks.data, r->asked->host, r->asked->look};
-    aisim_array_reserve(&r->part, left.n);
-    if (!inner->cost(inner->context, sim, r->request, &left, r->part.data, err)) {
+    const aisim_targets *candidates = left(r);
+    aisim_array_reserve(&r->part, candidates->n);
+    if (!inner->cost(inner->context, sim, r->request, candidates, r->part.data, err)) {
         return false;
     }
-    for (uint32_t i = 0; i < left.n; i++) {
+    for (uint32_t i = 0; i < candidates->n; i++) {
         double cost = r->part.data[i];
         r->cost.data[i] += isnan(cost) ? (double)INFINITY : cost * scorer->weight;
     }
@@ -260,42 +290,57 @@ static void write_costs(aisim_l_router *r)
     lua_pop(L, 1);
 }
 
-static uint32_t ask_pick(aisim_l_router *r, int64_t *overlap, aisim_error *err)
+/* Pushes the arguments that pick names: req, targets, now, inner. */
+static void push_arguments(aisim_l_router *r)
 {
     aisim_l_sim *s = r->s;
     lua_State *L = s->L;
-    int top = lua_gettop(L);
-    if (r->scorers.len > 0) {
-        write_costs(r);
-    }
-    uint64_t outer = aisim_l_begin(s);
-    s->site = (aisim_l_site){"router", r->name, r->request, AISIM_NONE, r->kept.len};
-    lua_rawgeti(L, s->refs, r->pick);
     int n = r->pick_arguments;
     if (n > 0 && r->wants_request) {
         aisim_l_push_view(L, s, r->request);
     } else if (n > 0) {
         lua_pushnil(L);
     }
-    push_targets(r);
+    aisim_l_targets_open(r->targets, r->request, left(r));
+    if (n > 1) {
+        lua_rawgeti(L, s->refs, r->targets->table);
+    }
     if (n > 2) {
         aisim_l_push_ms(L, aisim_sim_now(s->sim));
     }
-    lua_settop(L, top + 1 + (n > 3 ? 3 : n));
     if (n > 3) {
         lua_rawgeti(L, s->refs, r->ask);
     }
-    uint32_t choice = AISIM_NONE;
-    if (aisim_l_call(s, outer, n, 2)) {
-        choice = choose(r, top + 1, err);
-        if (choice != AISIM_NONE) {
-            *overlap = aisim_l_targets_overlap(r->targets, choice);
-        }
-    } else {
-        aisim_fail(err, AISIM_ECALLBACK, "router '%s' failed", r->name);
+}
+
+static uint32_t ask_pick(aisim_l_router *r, aisim_error *err)
+{
+    aisim_l_sim *s = r->s;
+    if (r->scorers.len > 0) {
+        write_costs(r);
     }
-    lua_settop(L, top);
-    return choice;
+    uint64_t outer = aisim_l_begin(s);
+    s->site = (aisim_l_site){"router", r->name, r->request, AISIM_NONE, r->kept.len};
+    lua_rawgeti(s->L, s->refs, r->pick);
+    push_arguments(r);
+    if (aisim_l_call(s, outer, r->pick_arguments, 2)) {
+        return choose(r, err);
+    }
+    aisim_fail(err, AISIM_ECALLBACK, "router '%s' failed", r->name);
+    return AISIM_NONE;
+}
+
+/* Blocks that the choice counted on: those the functions looked at, else the prediction of the
+ * policy whose advice was taken. */
+static int64_t overlap_of(const aisim_l_router *r, uint32_t choice)
+{
+    int64_t overlap = aisim_l_targets_overlap(r->targets, r->asked->ranks[choice]);
+    for (uint32_t i = r->advice.len; overlap < 0 && i > 0; i--) {
+        if (r->advice.data[i - 1].choice == choice) {
+            overlap = r->advice.data[i - 1].overlap;
+        }
+    }
+    return overlap;
 }
 
 uint32_t aisim_l_router_pick(void *context, aisim_sim *sim, const aisim_request *request,
@@ -310,10 +355,7 @@ uint32_t aisim_l_router_pick(void *context, aisim_sim *sim, const aisim_request 
     r->request = request;
     r->advice.len = 0;
     r->s->deciding = r;
-    r->kept.len = 0;
-    for (uint32_t i = 0; i < targets->n; i++) {
-        aisim_array_push(&r->kept, i);
-    }
+    keep_all(r, targets->n);
     bool fine = true;
     for (uint32_t i = 0; fine && i < r->filters.len && r->kept.len > 0; i++) {
         fine = sieve(r, r->filters.data[i], err);
@@ -323,17 +365,12 @@ uint32_t aisim_l_router_pick(void *context, aisim_sim *sim, const aisim_request 
         fine = add_costs(r, err);
     }
     uint32_t choice = AISIM_NONE;
-    if (fine && r->pick != LUA_NOREF) {
-        choice = ask_pick(r, overlap, err);
-    } else if (fine) {
-        choice = cheapest(r);
-        *overlap = choice == AISIM_NONE ? -1 : aisim_l_targets_overlap(r->targets, choice);
+    if (fine) {
+        choice = r->pick != LUA_NOREF ? ask_pick(r, err) : cheapest(r);
     }
-    choice = choice == AISIM_NONE ? AISIM_NONE : r->kept.data[choice];
-    for (uint32_t i = r->advice.len; choice != AISIM_NONE && *overlap < 0 && i > 0; i--) {
-        if (r->advice.data[i - 1].choice == choice) { /* its prediction decided */
-            *overlap = r->advice.data[i - 1].overlap;
-        }
+    if (choice != AISIM_NONE) {
+        choice = r->kept.data[choice];
+        *overlap = overlap_of(r, choice);
     }
     r->targets->request = NULL;
     r->asked = NULL;

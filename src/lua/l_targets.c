@@ -1,18 +1,14 @@
 /* l_targets.c - candidates of a routing decision as columns and as views (spec/lua-api.md §7).
  *
  * `targets` is one Lua table per policy: n and the declared columns are plain fields holding plain
- * arrays, so a policy pays 5 ns per element. C remembers what it wrote and writes only what
- * changed. Columns that were not declared are filled when they are read, through __index; so are
- * the views targets[i].
- *
- * The overlap of a decision is computed only when a policy declares or reads it; then its value for
- * the chosen candidate is reported with request.route. */
+ * arrays, so a policy pays 5 ns per element. They are kept up to date from decision to decision
+ * (l_targets_columns.c). Columns that were not declared are filled when they are read, through
+ * __index; so are the views targets[i]. */
 #include "lua/l_targets.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
 #include "base/map.h"
 
 #define TARGETS "aisim.Targets"
@@ -35,201 +31,9 @@ static const char *const column_names[AISIM_L_COLUMNS] = {"worker",
                                                           "bound",
                                                           "telemetry_age_ms"};
 
-static bool is_telemetry(uint32_t column)
-{
-    return column >= AISIM_L_COL_WAITING && column <= AISIM_L_COL_KV_TOTAL;
-}
-
 static bool is_tracked(uint32_t column)
 {
     return column == AISIM_L_COL_ACTIVE_PREFILL_TOKENS || column == AISIM_L_COL_ACTIVE_BLOCKS;
-}
-
-static bool is_overlap(uint32_t column)
-{
-    return column >= AISIM_L_COL_OVERLAP && column <= AISIM_L_COL_USABLE_OVERLAP;
-}
-
-/* ---- values ---------------------------------------------------------------------------------- */
-
-static void look(aisim_l_targets *t)
-{
-    if (t->views_decision == t->decision) {
-        return;
-    }
-    t->views_decision = t->decision;
-    for (uint32_t i = 0; i < t->n; i++) {
-        aisim_sim_rank(t->s->sim, t->ranks[i], &t->views[i]);
-    }
-}
-
-/* Brings one array up to date from the figures of the ranks, without looking at anything else:
- * the columns that most policies declare. @return false: this column needs more than that */
-static bool figures_of(const aisim_l_targets *t, uint32_t column, double *out)
-{
-    if (t->telemetry_period_ns > 0 && is_telemetry(column)) {
-        return false;
-    }
-    switch ((aisim_l_column_id)column) {
-    case AISIM_L_COL_ACTIVE_REQUESTS:
-        aisim_sim_figures(t->s->sim, AISIM_FIGURE_ACTIVE_REQUESTS, t->n, t->ranks, out);
-        return true;
-    case AISIM_L_COL_ACTIVE_BLOCKS:
-        aisim_sim_figures(t->s->sim, AISIM_FIGURE_ACTIVE_BLOCKS, t->n, t->ranks, out);
-        return true;
-    case AISIM_L_COL_WAITING:
-        aisim_sim_figures(t->s->sim, AISIM_FIGURE_WAITING, t->n, t->ranks, out);
-        return true;
-    case AISIM_L_COL_KV_USED:
-        aisim_sim_figures(t->s->sim, AISIM_FIGURE_KV_USED, t->n, t->ranks, out);
-        return true;
-    default:
-        return false;
-    }
-}
-
-static double value_of(aisim_l_targets *t, uint32_t column, uint32_t i)
-{
-    const aisim_rank_view *now = &t->views[i];
-    const aisim_rank_view *seen = now;
-    if (t->telemetry_period_ns > 0 && is_telemetry(column) && t->ranks[i] < t->telemetry.len) {
-        seen = &t->telemetry.data[t->ranks[i]];
-    }
-    switch ((aisim_l_column_id)column) {
-    case AISIM_L_COL_WORKER:
-        return (double)now->worker + 1;
-    case AISIM_L_COL_RANK:
-        return (double)now->rank_in_worker + 1;
-    case AISIM_L_COL_ACTIVE_REQUESTS:
-        return (double)now->active_requests;
-    case AISIM_L_COL_ACTIVE_PREFILL_TOKENS:
-        return (double)now->active_prefill_tokens;
-    case AISIM_L_COL_ACTIVE_BLOCKS:
-        return (double)now->active_blocks;
-    case AISIM_L_COL_WAITING:
-        return (double)seen->waiting;
-    case AISIM_L_COL_RUNNING:
-        return (double)seen->running;
-    case AISIM_L_COL_KV_USED:
-        return (double)seen->kv_active;
-    case AISIM_L_COL_KV_TOTAL:
-        return (double)seen->kv_total;
-    case AISIM_L_COL_OVERLAP:
-        return (double)aisim_sim_overlap_blocks(t->s->sim, t->request, t->ranks[i]);
-    case AISIM_L_COL_USABLE_OVERLAP:
-        return (double)aisim_sim_usable_blocks(t->s->sim, t->request, t->ranks[i]);
-    case AISIM_L_COL_HOST_OVERLAP:
-        return (double)aisim_sim_host_blocks(t->s->sim, t->request, t->ranks[i],
-                                             AISIM_ROUTER_HOST);
-    case AISIM_L_COL_SHARED_OVERLAP:
-        return (double)aisim_sim_host_blocks(t->s->sim, t->request, t->ranks[i],
-                                             AISIM_ROUTER_SHARED);
-    case AISIM_L_COL_BOUND:
-        return t->bound != NULL && t->bound_rank == t->ranks[i] ? 1.0 : 0.0;
-    case AISIM_L_COL_DISK_OVERLAP: /* there is no such tier */
-        return 0.0;
-    case AISIM_L_COL_TELEMETRY_AGE:
-        return t->telemetry_period_ns > 0
-                   ? aisim_ms_from_ns(aisim_sim_now(t->s->sim) - t->telemetry_ns)
-                   : 0.0;
-    case AISIM_L_COLUMNS:
-        break;
-    }
-    return 0.0;
-}
-
-static void push_value(lua_State *L, uint32_t column, double value)
-{
-    if (column == AISIM_L_COL_BOUND) {
-        lua_pushboolean(L, value != 0.0);
-    } else if (column == AISIM_L_COL_TELEMETRY_AGE) {
-        lua_pushnumber(L, value);
-    } else {
-        lua_pushinteger(L, (lua_Integer)value);
-    }
-}
-
-/* Brings the array on top of the stack up to date; touches the rows that changed. */
-static void refresh(lua_State *L, aisim_l_targets *t, uint32_t id)
-{
-    aisim_l_column *column = &t->columns[id];
-    if (column->decision == t->decision) {
-        return;
-    }
-    column->decision = t->decision;
-    t->overlap_used = t->overlap_used || is_overlap(id);
-    bool fast = figures_of(t, id, t->values);
-    if (!fast) {
-        look(t);
-    }
-    if (id == AISIM_L_COL_BOUND && t->bound != NULL) {
-        t->bound_rank = t->bound(t->bound_context, t->request);
-    }
-    for (uint32_t i = 0; i < t->n; i++) {
-        double value = fast ? t->values[i] : value_of(t, id, i);
-        if (i >= column->rows || value != column->last[i]) {
-            column->last[i] = value;
-            push_value(L, id, value);
-            lua_rawseti(L, -2, (lua_Integer)i + 1);
-        }
-    }
-    for (uint32_t i = t->n; i < column->rows; i++) {
-        lua_pushnil(L);
-        lua_rawseti(L, -2, (lua_Integer)i + 1);
-    }
-    column->rows = t->n;
-}
-
-/* ---- decisions ------------------------------------------------------------------------------- */
-
-static void reserve(aisim_l_targets *t, uint32_t n)
-{
-    if (n <= t->cap) {
-        return;
-    }
-    t->ranks = aisim_realloc(t->ranks, n, sizeof *t->ranks);
-    t->views = aisim_realloc(t->views, n, sizeof *t->views);
-    t->values = aisim_realloc(t->values, n, sizeof *t->values);
-    for (uint32_t c = 0; c < AISIM_L_COLUMNS; c++) {
-        t->columns[c].last = aisim_realloc(t->columns[c].last, n, sizeof(double));
-    }
-    t->cap = n;
-}
-
-void aisim_l_targets_push(aisim_l_targets *t, const aisim_request *request, uint32_t n,
-                          const uint32_t *ranks)
-{
-    lua_State *L = t->s->L;
-    reserve(t, n);
-    memcpy(t->ranks, ranks, n * sizeof *ranks);
-    t->request = request;
-    t->decision++;
-    t->overlap_used = false;
-    lua_rawgeti(L, t->s->refs, t->table);
-    if (n != t->n) {
-        t->n = n;
-        lua_pushliteral(L, "n");
-        lua_pushinteger(L, (lua_Integer)n);
-        lua_rawset(L, -3);
-    }
-    for (uint32_t c = 0; c < AISIM_L_COLUMNS; c++) {
-        if (t->declared & (UINT32_C(1) << c)) {
-            lua_rawgeti(L, t->s->refs, t->columns[c].array);
-            refresh(L, t, c);
-            lua_pop(L, 1);
-        }
-    }
-}
-
-int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t i)
-{
-    if (!t->overlap_used) {
-        return -1;
-    }
-    const aisim_l_column *column = &t->columns[AISIM_L_COL_OVERLAP];
-    return column->decision == t->decision
-               ? (int64_t)column->last[i]
-               : (int64_t)aisim_sim_overlap_blocks(t->s->sim, t->request, t->ranks[i]);
 }
 
 /* ---- reading what was not declared ----------------------------------------------------------- */
@@ -285,7 +89,7 @@ static void push_column(lua_State *L, aisim_l_targets *t, uint32_t id)
     aisim_l_push_refs(L, t->s);
     lua_rawgeti(L, -1, column->array);
     lua_remove(L, -2);
-    refresh(L, t, id);
+    aisim_l_targets_update(L, t, id);
 }
 
 typedef struct l_view {
@@ -375,21 +179,6 @@ static int targets_len(lua_State *L)
     return 1;
 }
 
-/* ---- telemetry ------------------------------------------------------------------------------- */
-
-static void sample(void *context, aisim_sim *sim, int64_t t_ns)
-{
-    aisim_l_targets *t = context;
-    t->telemetry_ns = t_ns;
-    t->telemetry.len = 0;
-    for (uint32_t rank = 0; rank < aisim_sim_ranks(sim); rank++) {
-        aisim_rank_view view;
-        aisim_sim_rank(sim, rank, &view);
-        aisim_array_push(&t->telemetry, view);
-    }
-    aisim_sim_timer(sim, t_ns + t->telemetry_period_ns, AISIM_CLASS_TIMER, true, sample, t);
-}
-
 /* ---- making ---------------------------------------------------------------------------------- */
 
 static void declare(lua_State *L, aisim_l_targets *t, int columns, int table)
@@ -417,6 +206,23 @@ static void declare(lua_State *L, aisim_l_targets *t, int columns, int table)
     }
 }
 
+/* Declared columns that are figures of ranks, then the others. */
+static void sort_declared(aisim_l_targets *t)
+{
+    aisim_figure figure;
+    for (uint32_t c = 0; c < AISIM_L_COLUMNS; c++) {
+        if ((t->declared & (UINT32_C(1) << c)) && aisim_l_targets_figure(t, c, &figure)) {
+            t->figures[t->n_figures] = figure;
+            t->declared_ids[t->n_figures++] = (uint8_t)c;
+        }
+    }
+    for (uint32_t c = 0; c < AISIM_L_COLUMNS; c++) {
+        if ((t->declared & (UINT32_C(1) << c)) && !aisim_l_targets_figure(t, c, &figure)) {
+            t->declared_ids[t->n_figures + t->n_others++] = (uint8_t)c;
+        }
+    }
+}
+
 static int targets_gc(lua_State *L)
 {
     aisim_l_targets *t = luaL_checkudata(L, 1, TARGETS);
@@ -425,11 +231,9 @@ static int targets_gc(lua_State *L)
         t->columns[c].last = NULL;
     }
     aisim_free(t->ranks);
-    aisim_free(t->views);
-    aisim_free(t->values);
-    t->values = NULL;
-    t->ranks = NULL;
-    t->views = NULL;
+    aisim_free(t->changed);
+    aisim_free(t->touched);
+    t->ranks = t->changed = t->touched = NULL;
     t->n = 0;
     aisim_array_free(&t->telemetry);
     return 0;
@@ -444,6 +248,7 @@ aisim_l_targets *aisim_l_targets_new(lua_State *L, aisim_l_sim *s, const char *n
     t->s = s;
     t->name = name;
     t->n = UINT32_MAX; /* so that the first decision writes n */
+    t->telemetry_period_ns = telemetry_period_ns;
     for (uint32_t c = 0; c < AISIM_L_COLUMNS; c++) {
         t->columns[c].array = LUA_NOREF;
     }
@@ -453,6 +258,7 @@ aisim_l_targets *aisim_l_targets_new(lua_State *L, aisim_l_sim *s, const char *n
     if (lua_type(L, columns) == LUA_TTABLE) {
         t->strict = true;
         declare(L, t, columns, table);
+        sort_declared(t);
     }
     lua_newtable(L); /* its metatable */
     static const luaL_Reg meta[] = {{"__index", targets_index},
@@ -472,9 +278,9 @@ aisim_l_targets *aisim_l_targets_new(lua_State *L, aisim_l_sim *s, const char *n
                                       UINT32_C(1) << AISIM_L_COL_ACTIVE_BLOCKS))) {
         aisim_sim_track_load(s->sim);
     }
-    t->telemetry_period_ns = telemetry_period_ns;
     if (telemetry_period_ns > 0) {
-        aisim_sim_timer(s->sim, aisim_sim_now(s->sim), AISIM_CLASS_TIMER, true, sample, t);
+        aisim_sim_timer(s->sim, aisim_sim_now(s->sim), AISIM_CLASS_TIMER, true,
+                        aisim_l_targets_sample, t);
     }
     lua_settop(L, top);
     return t;

@@ -1,4 +1,5 @@
-/* l_targets.h - what a routing policy in Lua sees of its candidates; see l_targets.c. */
+/* l_targets.h - what a routing policy in Lua sees of its candidates; see l_targets.c,
+ * l_targets_columns.c. */
 #ifndef AISIM_LUA_L_TARGETS_H
 #define AISIM_LUA_L_TARGETS_H
 
@@ -28,9 +29,11 @@ typedef enum {
 /** One column: a Lua array and what was last written into it. */
 typedef struct aisim_l_column {
     int array;         /**< refs, LUA_NOREF = never used */
-    double *last;      /**< cap values */
     uint32_t rows;     /**< filled ones */
-    uint64_t decision; /**< for which it is up to date */
+    uint64_t *last;    /**< cap values; whole numbers, times in ns */
+    uint64_t decision; /**< for which it is up to date; declared columns always are … */
+    uint64_t version;  /**< … of this list of candidates … */
+    uint64_t sample;   /**< … and this sample of telemetry */
 } aisim_l_column;
 
 /** Lives in a userdata whose user value is its `targets` table; the refs table anchors both. */
@@ -43,13 +46,18 @@ typedef struct aisim_l_targets {
     uint64_t decision;            /**< counts decisions; a column is fresh when its number agrees */
     const aisim_request *request; /**< of the decision */
     uint32_t n, cap;
-    uint32_t *ranks;        /**< of the candidates, in order */
-    aisim_rank_view *views; /**< of the candidates, filled at first need */
-    double *values;         /**< scratch: one column */
-    uint64_t views_decision;
+    uint64_t version;  /**< of the list of candidates, aisim_targets.version */
+    uint32_t *ranks;   /**< of the candidates, in order */
+    uint32_t *changed; /**< scratch: rows of one column */
+    uint32_t *touched; /**< rows whose figures may have changed since the last decision */
+    uint64_t reading;  /**< of them, see aisim_sim_touched */
+    uint32_t n_figures, n_others;           /**< declared columns of each kind: … */
+    uint8_t declared_ids[AISIM_L_COLUMNS];  /**< … those that are figures, then the others */
+    aisim_figure figures[AISIM_L_COLUMNS];  /**< of those that are */
     bool overlap_used;                      /**< in this decision */
     int64_t telemetry_period_ns;            /**< 0 = always current */
     int64_t telemetry_ns;                   /**< time of the last sample */
+    uint64_t samples;                       /**< so far */
     AISIM_ARRAY(aisim_rank_view) telemetry; /**< by global rank; only with a period */
     aisim_l_column columns[AISIM_L_COLUMNS];
     uint32_t (*bound)(void *context, const aisim_request *request); /**< NULL = no affinity */
@@ -64,13 +72,26 @@ typedef struct aisim_l_targets {
 aisim_l_targets *aisim_l_targets_new(lua_State *L, aisim_l_sim *s, const char *name, int columns,
                                      int64_t telemetry_period_ns);
 
-/** Opens a decision: candidates, request; declared columns are brought up to date (dirty rows only)
- *  and the object is pushed on s->L. Callback level. */
-void aisim_l_targets_push(aisim_l_targets *t, const aisim_request *request, uint32_t n,
-                          const uint32_t *ranks);
+/** Opens a decision: candidates, request; declared columns are brought up to date (dirty rows
+ * only). Callback level. */
+void aisim_l_targets_open(aisim_l_targets *t, const aisim_request *request,
+                          const aisim_targets *candidates);
 
-/** Overlap of candidate i if the policy looked at overlaps in this decision, else -1. */
-int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t i);
+/** Same, and the object is pushed on s->L. */
+void aisim_l_targets_push(aisim_l_targets *t, const aisim_request *request,
+                          const aisim_targets *candidates);
+
+/** Overlap of a rank if the policy looked at overlaps since the candidates were opened, else -1. */
+int64_t aisim_l_targets_overlap(aisim_l_targets *t, uint32_t rank);
+
+/** The column is one figure of each rank as it is now. */
+bool aisim_l_targets_figure(const aisim_l_targets *t, uint32_t column, aisim_figure *figure);
+
+/** Brings the array of a column, on top of L, up to date in the decision under way. */
+void aisim_l_targets_update(lua_State *L, aisim_l_targets *t, uint32_t id);
+
+/** Timer: takes a sample of the telemetry of all ranks, and sets itself again. */
+void aisim_l_targets_sample(void *context, aisim_sim *sim, int64_t t_ns);
 
 /** Adds the field `cost`, an array that the policy fills before it asks pick. @return its ref */
 int aisim_l_targets_costs(lua_State *L, aisim_l_targets *t);

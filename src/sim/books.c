@@ -60,6 +60,7 @@ void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, boo
 {
     const aisim_request *r = sim_request(sim, slot);
     sim_load *load = &sim->loads.data[rank];
+    sim_touch(sim, rank);
     load->active_requests++;
     sim->workers.data[sim->rank_workers.data[rank]].requests++;
     if (!sim->track_load) {
@@ -88,6 +89,7 @@ void sim_book(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, boo
 void sim_uncount_prefill(aisim_sim *sim, uint32_t slot, uint32_t rank)
 {
     if (slot < sim->booked.len && !at_decode_end(sim, slot, rank)) {
+        sim_touch(sim, rank);
         sim->loads.data[rank].active_prefill_tokens -= sim->booked.data[slot].uncached;
         sim->booked.data[slot].uncached = 0;
     }
@@ -95,6 +97,7 @@ void sim_uncount_prefill(aisim_sim *sim, uint32_t slot, uint32_t rank)
 
 void sim_unbook(aisim_sim *sim, uint32_t slot, uint32_t rank)
 {
+    sim_touch(sim, rank);
     sim->loads.data[rank].active_requests--;
     sim->workers.data[sim->rank_workers.data[rank]].requests--;
     if (slot >= sim->booked.len) {

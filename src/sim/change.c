@@ -56,8 +56,8 @@ static void cancel(aisim_sim *sim, aisim_handle handle)
         sim_unqueue(sim, handle.index);
     } else {
         worker = sim->rank_workers.data[r->rank];
-        aisim_rank_cancel(sim->ranks.data[r->rank], handle.index);
-        aisim_offload_settle_cancel(sim->ranks.data[r->rank], sim->now_ns);
+        aisim_rank_cancel(sim_touch(sim, r->rank), handle.index);
+        aisim_offload_settle_cancel(sim_touch(sim, r->rank), sim->now_ns);
     }
     sim_end(sim, handle.index, AISIM_END_CANCELLED, AISIM_WHERE_ENGINE);
     if (worker != AISIM_NONE) {
@@ -76,7 +76,7 @@ static void set_priority(aisim_sim *sim, aisim_handle handle, int32_t priority)
     if (r->rank == AISIM_NONE) {
         r->priority = priority;
     } else {
-        aisim_rank_set_priority(sim->ranks.data[r->rank], handle.index, priority);
+        aisim_rank_set_priority(sim_touch(sim, r->rank), handle.index, priority);
         sim_wake(sim, sim->rank_workers.data[r->rank]);
     }
 }
@@ -91,6 +91,7 @@ void sim_worker_state(aisim_sim *sim, uint32_t index, aisim_worker_state to)
         return;
     }
     worker->state = to;
+    sim->pools.data[worker->pool].targets_stale = true;
     sim->removed_foreground += worker->start_queued; /* a start-up that is given up */
     worker->start_queued = false;
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_WORKER_STATE)) {
@@ -132,6 +133,7 @@ void sim_stop_worker(aisim_sim *sim, uint32_t index)
     worker->wave_step = 0;
     sim_slots moved = {0}, lost = {0};
     sim_handoff_lose(sim, index, &lost);
+    sim_touch_worker(sim, worker);
     for (uint32_t i = 0; i < worker->n_ranks; i++) {
         aisim_rank *rank = worker->ranks[i];
         aisim_rank_abandon(rank);

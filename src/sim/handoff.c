@@ -214,7 +214,8 @@ bool sim_handoff_arrive(aisim_sim *sim, uint32_t slot)
         r->position = all->prefill_pool;
         return true;
     }
-    aisim_error err = {0};
+    aisim_error err;
+    aisim_error_clear(&err);
     bool local = decides_local(sim, slot, &err);
     if (err.code != AISIM_OK) {
         aisim_sim_abort(sim, &err);
@@ -234,7 +235,7 @@ bool sim_handoff_arrive(aisim_sim *sim, uint32_t slot)
 static void reserve(aisim_sim *sim, uint32_t slot)
 {
     sim_handoff *h = &sim->handoffs.of.data[slot];
-    aisim_rank *rank = sim->ranks.data[h->decode_rank];
+    const aisim_rank *rank = sim->ranks.data[h->decode_rank];
     aisim_end_reason reason = aisim_rank_unreservable(rank, sim_request(sim, slot));
     if (reason != AISIM_END_NONE) { /* §15.1: an error, no state */
         sim_end(sim, slot, reason, AISIM_WHERE_ENGINE);
@@ -242,7 +243,7 @@ static void reserve(aisim_sim *sim, uint32_t slot)
     }
     h->stage = HANDOFF_PENDING;
     h->shadow = aisim_requests_shadow(&sim->engine.requests, slot);
-    aisim_rank_reserve(rank, h->shadow);
+    aisim_rank_reserve(sim_touch(sim, h->decode_rank), h->shadow);
     changed(sim, h->decode_rank);
 }
 
@@ -267,7 +268,7 @@ static void begin_prefill(aisim_sim *sim, uint32_t slot)
     sim_handoff *h = &sim->handoffs.of.data[slot];
     h->stage = HANDOFF_PREFILL;
     sim_request(sim, slot)->flags |= AISIM_REQF_HOLD | AISIM_REQF_PREFILL;
-    aisim_rank_submit(sim->ranks.data[h->prefill_rank], slot);
+    aisim_rank_submit(sim_touch(sim, h->prefill_rank), slot);
     sim_wake(sim, worker_of(sim, h->prefill_rank));
 }
 
@@ -317,7 +318,7 @@ static void begin_transfer(aisim_sim *sim, uint32_t slot)
     const aisim_request *shadow = sim_request(sim, h->shadow);
     r->flags &= (uint8_t) ~(AISIM_REQF_HOLD | AISIM_REQF_PREFILL);
     if (aisim_rank_output_left(to, r) == 0) { /* the decode rank's context limit is reached */
-        aisim_rank_cancel(sim->ranks.data[h->prefill_rank], slot);
+        aisim_rank_cancel(sim_touch(sim, h->prefill_rank), slot);
         changed(sim, h->prefill_rank);
         sim_end(sim, slot, AISIM_END_CONTEXT, AISIM_WHERE_ENGINE);
         return;
@@ -340,8 +341,8 @@ void sim_handoff_transferred(aisim_sim *sim, uint32_t slot)
     tell(sim, slot, AISIM_EV_TRANSFER_END, sim->now_ns);
     sim_handoff h = sim->handoffs.of.data[slot];
     aisim_request *r = sim_request(sim, slot);
-    aisim_rank *to = sim->ranks.data[h.decode_rank];
-    aisim_rank_release_source(sim->ranks.data[h.prefill_rank], slot);
+    aisim_rank *to = sim_touch(sim, h.decode_rank);
+    aisim_rank_release_source(sim_touch(sim, h.prefill_rank), slot);
     leave(sim, slot, h.prefill_rank, false);
     changed(sim, h.prefill_rank);
     sim->handoffs.of.data[slot].stage = HANDOFF_NONE;
@@ -393,7 +394,7 @@ void sim_handoff_settle(aisim_sim *sim)
 static void drop_shadow(aisim_sim *sim, sim_handoff *h)
 {
     if (h->shadow != AISIM_NONE) {
-        aisim_rank_cancel(sim->ranks.data[h->decode_rank], h->shadow);
+        aisim_rank_cancel(sim_touch(sim, h->decode_rank), h->shadow);
         aisim_requests_give(&sim->engine.requests, h->shadow);
         h->shadow = AISIM_NONE;
         changed(sim, h->decode_rank);
@@ -445,8 +446,8 @@ void sim_handoff_lose(aisim_sim *sim, uint32_t worker, sim_slots *lost)
             continue; /* among those that run or wait there */
         }
         if (r->rank != AISIM_NONE) {
-            aisim_rank_withdraw(sim->ranks.data[r->rank], slot);
-            aisim_offload_settle_cancel(sim->ranks.data[r->rank], sim->now_ns);
+            aisim_rank_withdraw(sim_touch(sim, r->rank), slot);
+            aisim_offload_settle_cancel(sim_touch(sim, r->rank), sim->now_ns);
             changed(sim, r->rank);
         } else {
             sim_unqueue(sim, slot);

@@ -29,7 +29,9 @@ typedef struct builtin {
     int64_t telemetry_period_ns;
     bool output_blocks;
     bool advises;
-    uint64_t timer; /* of samples, 0 = none */
+    uint64_t timer;                /* of samples, 0 = none */
+    AISIM_ARRAY(uint32_t) changed; /* scratch: targets with other telemetry than at … */
+    uint64_t reading;              /* … this reading of it */
     sim_path path;
     AISIM_ARRAY(aisim_handle) live; /* by slot, with output_blocks: who is booked */
     AISIM_ARRAY(double) keys;       /* by slot: place in the router queue */
@@ -64,7 +66,10 @@ static void read_keys(builtin *b, const aisim_request *request, aisim_route_requ
 
 static aisim_route_request describe(builtin *b, const aisim_request *request)
 {
-    sim_prompt_path(aisim_sim_content(b->sim), request, b->block_size, &b->path);
+    b->path.len = 0;
+    if (aisim_route_wants_path(b->route)) {
+        sim_prompt_path(aisim_sim_content(b->sim), request, b->block_size, &b->path);
+    }
     b->request = request;
     aisim_route_request out = {.slot = aisim_sim_handle(b->sim, request).index,
                                .tokens = request->prompt_tokens,
@@ -114,13 +119,19 @@ static uint32_t usable(void *context, uint32_t slot, uint32_t target)
 /* ---- callbacks of the simulation ---------------------------------------------------------------
  */
 
-static void report_engine(const builtin *b)
+static void report_engine(builtin *b)
 {
-    for (uint32_t i = 0; i < b->ranks.len; i++) {
-        aisim_rank_view view;
-        aisim_sim_rank(b->sim, b->ranks.data[i], &view);
-        aisim_route_telemetry now = {view.waiting, view.running, view.kv_active, view.kv_total};
-        aisim_route_report(b->route, i, &now);
+    aisim_array_reserve(&b->changed, b->ranks.len);
+    uint32_t n =
+        aisim_sim_touched(b->sim, b->ranks.len, b->ranks.data, &b->reading, b->changed.data);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t target = b->changed.data[i], rank = b->ranks.data[target];
+        aisim_route_telemetry now = {
+            .waiting = (uint32_t)aisim_sim_figure(b->sim, AISIM_FIGURE_WAITING, rank),
+            .running = (uint32_t)aisim_sim_figure(b->sim, AISIM_FIGURE_RUNNING, rank),
+            .kv_used = aisim_sim_figure(b->sim, AISIM_FIGURE_KV_USED, rank),
+            .kv_total = aisim_sim_figure(b->sim, AISIM_FIGURE_KV_TOTAL, rank)};
+        aisim_route_report(b->route, target, &now);
     }
 }
 
@@ -148,7 +159,7 @@ static void count_output(const builtin *b)
 }
 
 /* Before a decision: what the engine and the requests tell. */
-static void look_around(const builtin *b)
+static void look_around(builtin *b)
 {
     if (aisim_route_wants_telemetry(b->route)) {
         aisim_route_clock(b->route, aisim_sim_now(b->sim));
@@ -279,6 +290,7 @@ static void add_worker(builtin *b, uint32_t worker)
         }
         aisim_array_push(&b->targets, b->ranks.len);
         aisim_array_push(&b->ranks, rank);
+        b->reading = 0;
         aisim_route_target(b->route, b->workers, view.rank_in_worker + 1, weight, view.kv_total);
     }
 }
@@ -333,6 +345,7 @@ static void free_builtin(void *context)
     aisim_array_free(&b->ranks);
     aisim_array_free(&b->targets);
     aisim_array_free(&b->path);
+    aisim_array_free(&b->changed);
     aisim_array_free(&b->live);
     aisim_array_free(&b->keys);
     aisim_free(b);

@@ -119,6 +119,7 @@ static void begin_pass(aisim_sim *sim, uint32_t index)
         sim_watch_worker(sim, index);
         return; /* stopped or emptied meanwhile */
     }
+    sim_touch_worker(sim, worker);
     if (!glide(sim, worker)) {
         sim->events--; /* the begin that comes is counted */
         sim_wake(sim, index);
@@ -159,6 +160,7 @@ static void check_preempting(aisim_sim *sim, const aisim_worker *worker)
 static void end_pass(aisim_sim *sim, const aisim_entry *entry)
 {
     aisim_worker *worker = &sim->workers.data[entry->a];
+    sim_touch_worker(sim, worker);
     aisim_worker_end(worker, entry->t_ns);
     check_preempting(sim, worker);
     sim_wake(sim, entry->a);

@@ -64,6 +64,7 @@ void aisim_sim_free(aisim_sim *sim)
     aisim_array_free(&sim->workers);
     aisim_array_free(&sim->ranks);
     aisim_array_free(&sim->rank_workers);
+    aisim_array_free(&sim->touched);
     for (uint32_t i = 0; i < sim->loads.len; i++) {
         aisim_span_set_deinit(&sim->loads.data[i].blocks);
     }
@@ -130,11 +131,13 @@ uint32_t sim_add_worker(aisim_sim *sim, uint32_t pool_index)
         aisim_array_push(&pool->ranks, rank->index);
         aisim_array_push(&sim->ranks, rank);
         aisim_array_push(&sim->rank_workers, worker.index);
+        aisim_array_push(&sim->touched, 0);
         aisim_array_push(&sim->loads, (sim_load){0});
         sim_tier_attach(sim, rank, pool->transfer);
     }
     aisim_array_push(&pool->workers, worker.index);
     aisim_array_push(&sim->workers, worker);
+    pool->targets_stale = true;
     return worker.index;
 }
 
@@ -243,6 +246,16 @@ const char *aisim_worker_state_text(aisim_worker_state state)
     return texts[state];
 }
 
+static uint32_t waiting(const aisim_rank *rank)
+{
+    return rank->waiting.slots.len + rank->offload.queue.len;
+}
+
+static uint64_t active_blocks(const sim_load *load)
+{
+    return load->blocks.blocks + load->private_blocks;
+}
+
 void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
 {
     const aisim_rank *rank = sim->ranks.data[index];
@@ -253,7 +266,7 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
         .worker = worker->index,
         .rank_in_worker = index - worker->first_rank,
         .state = worker->state,
-        .waiting = rank->waiting.slots.len + rank->offload.queue.len,
+        .waiting = waiting(rank),
         .running = rank->running.len,
         .kv_active = aisim_block_pool_active(&rank->pool),
         .kv_inactive = rank->pool.extents.inactive,
@@ -262,7 +275,7 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
         .passes = rank->pass,
         .active_requests = load->active_requests,
         .active_prefill_tokens = load->active_prefill_tokens,
-        .active_blocks = load->blocks.blocks + load->private_blocks};
+        .active_blocks = active_blocks(load)};
 }
 
 uint64_t aisim_sim_router_queue(const aisim_sim *sim)
@@ -274,27 +287,41 @@ uint64_t aisim_sim_router_queue(const aisim_sim *sim)
     return n;
 }
 
-void aisim_sim_figures(const aisim_sim *sim, aisim_figure figure, uint32_t n,
-                       const uint32_t ranks[], double out[])
+uint64_t aisim_sim_figure(const aisim_sim *sim, aisim_figure figure, uint32_t index)
 {
-    for (uint32_t i = 0; i < n; i++) {
-        const aisim_rank *rank = sim->ranks.data[ranks[i]];
-        const sim_load *load = &sim->loads.data[ranks[i]];
-        switch (figure) {
-        case AISIM_FIGURE_ACTIVE_REQUESTS:
-            out[i] = (double)load->active_requests;
-            break;
-        case AISIM_FIGURE_ACTIVE_BLOCKS:
-            out[i] = (double)(load->blocks.blocks + load->private_blocks);
-            break;
-        case AISIM_FIGURE_WAITING:
-            out[i] = (double)(rank->waiting.slots.len + rank->offload.queue.len);
-            break;
-        case AISIM_FIGURE_KV_USED:
-            out[i] = (double)aisim_block_pool_active(&rank->pool);
-            break;
-        }
+    const aisim_rank *rank = sim->ranks.data[index];
+    const sim_load *load = &sim->loads.data[index];
+    switch (figure) {
+    case AISIM_FIGURE_ACTIVE_REQUESTS:
+        return load->active_requests;
+    case AISIM_FIGURE_ACTIVE_PREFILL_TOKENS:
+        return load->active_prefill_tokens;
+    case AISIM_FIGURE_ACTIVE_BLOCKS:
+        return active_blocks(load);
+    case AISIM_FIGURE_WAITING:
+        return waiting(rank);
+    case AISIM_FIGURE_RUNNING:
+        return rank->running.len;
+    case AISIM_FIGURE_KV_USED:
+        return aisim_block_pool_active(&rank->pool);
+    case AISIM_FIGURE_KV_TOTAL:
+        return rank->pool.blocks;
     }
+    return 0;
+}
+
+uint32_t aisim_sim_touched(aisim_sim *sim, uint32_t n, const uint32_t ranks[], uint64_t *reading,
+                           uint32_t places[])
+{
+    const uint64_t *touched = sim->touched.data;
+    uint64_t since = *reading;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < n; i++) { /* which ones is a surprise: no branch to guess wrong */
+        places[found] = i;
+        found += touched[ranks[i]] >= since;
+    }
+    *reading = ++sim->readings;
+    return found;
 }
 
 aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *err)
@@ -308,7 +335,7 @@ aisim_status aisim_sim_flush_cache(aisim_sim *sim, uint32_t index, aisim_error *
         }
     }
     for (uint32_t i = 0; i < worker->n_ranks; i++) {
-        aisim_block_pool_reset(&worker->ranks[i]->pool);
+        aisim_block_pool_reset(&sim_touch(sim, worker->first_rank + i)->pool);
     }
     return AISIM_OK;
 }

@@ -21,7 +21,9 @@ typedef struct sim_pool {
     aisim_router router;
     char *router_name;
     AISIM_ARRAY(uint32_t) queued;  /* slots that wait for a target, in order of arrival */
-    AISIM_ARRAY(uint32_t) targets; /* scratch: eligible ranks */
+    AISIM_ARRAY(uint32_t) targets; /* ranks of its ready workers, ascending … */
+    uint64_t targets_version;      /* … counts their changes, from 1 … */
+    bool targets_stale;            /* … to be listed again: a worker has changed its state */
 } sim_pool;
 
 typedef struct sim_timer {
@@ -87,11 +89,13 @@ struct aisim_sim {
     AISIM_ARRAY(aisim_worker) workers;
     AISIM_ARRAY(aisim_rank *) ranks;
     AISIM_ARRAY(uint32_t) rank_workers; /* worker of each rank */
-    AISIM_ARRAY(sim_load) loads;        /* of each rank */
-    AISIM_ARRAY(sim_tier) tiers;        /* host memory */
-    AISIM_ARRAY(uint32_t) rank_tiers;   /* of each rank, AISIM_NONE = no host tier */
-    AISIM_ARRAY(sim_booked) booked;     /* with track_load */
-    sim_path path;                      /* scratch */
+    AISIM_ARRAY(uint64_t) touched;    /* of each rank: readings when it changed last (sim_touch) */
+    uint64_t readings;                /* of figures, so far */
+    AISIM_ARRAY(sim_load) loads;      /* of each rank */
+    AISIM_ARRAY(sim_tier) tiers;      /* host memory */
+    AISIM_ARRAY(uint32_t) rank_tiers; /* of each rank, AISIM_NONE = no host tier */
+    AISIM_ARRAY(sim_booked) booked;   /* with track_load */
+    sim_path path;                    /* scratch */
     AISIM_ARRAY(aisim_client) clients;
     AISIM_ARRAY(sim_timer) timers;
     uint32_t free_timer;
@@ -120,6 +124,23 @@ struct aisim_sim {
 static inline aisim_request *sim_request(const aisim_sim *sim, uint32_t slot)
 {
     return aisim_requests_at(&sim->engine.requests, slot);
+}
+
+/** The rank in order to change it: its figures may be others afterwards (aisim_sim_touched).
+ * Whoever only reads takes it from sim->ranks. No decision is made between the call and the change.
+ */
+static inline aisim_rank *sim_touch(aisim_sim *sim, uint32_t rank)
+{
+    sim->touched.data[rank] = sim->readings;
+    return sim->ranks.data[rank];
+}
+
+/** The same for all ranks of a worker. */
+static inline void sim_touch_worker(aisim_sim *sim, const aisim_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->n_ranks; i++) {
+        sim->touched.data[worker->first_rank + i] = sim->readings;
+    }
 }
 
 /** Pool of a request: of its rank, or, while it is not placed, kept in `position`. */
@@ -169,7 +190,8 @@ void sim_started(aisim_sim *sim, uint32_t worker);
 void sim_stop_worker(aisim_sim *sim, uint32_t worker);
 /** Puts a pass begin of the worker on the heap if it could plan and none is there. */
 void sim_wake(aisim_sim *sim, uint32_t worker);
-/** Ranks of the pool that may be chosen, in its scratch list; valid until the next call. */
+/** Ranks of the pool that may be chosen; valid until a worker changes its state. O(1) until then.
+ */
 aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool);
 /** A router has placed a request: books, callbacks, the event. @param prefills  as sim_book */
 void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills);

@@ -142,8 +142,10 @@ static void look(const void *host, uint32_t rank, aisim_rank_view *out)
     aisim_sim_rank(host, rank, out);
 }
 
-aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool)
+static void list_targets(const aisim_sim *sim, sim_pool *pool)
 {
+    pool->targets_stale = false;
+    pool->targets_version++;
     pool->targets.len = 0;
     for (uint32_t i = 0; i < pool->ranks.len; i++) {
         uint32_t rank = pool->ranks.data[i];
@@ -151,7 +153,18 @@ aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool)
             aisim_array_push(&pool->targets, rank);
         }
     }
-    return (aisim_targets){pool->targets.len, pool->targets.data, sim, look};
+}
+
+aisim_targets sim_targets(aisim_sim *sim, sim_pool *pool)
+{
+    if (pool->targets_stale) {
+        list_targets(sim, pool);
+    }
+    return (aisim_targets){.n = pool->targets.len,
+                           .ranks = pool->targets.data,
+                           .version = pool->targets_version,
+                           .host = sim,
+                           .look = look};
 }
 
 /* What was there and what the best target had (spec/routing.md §4, §7): true residency, so that
@@ -196,7 +209,7 @@ void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bo
 static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
 {
     sim_request(sim, slot)->dispatched_ns = sim->now_ns;
-    aisim_rank_submit(sim->ranks.data[rank], slot);
+    aisim_rank_submit(sim_touch(sim, rank), slot);
     sim_enter(sim, slot, rank, overlap, true);
     sim_wake(sim, sim->rank_workers.data[rank]);
 }
@@ -209,7 +222,8 @@ bool sim_route(aisim_sim *sim, uint32_t slot)
         return false;
     }
     int64_t overlap = -1;
-    aisim_error err = {0};
+    aisim_error err;
+    aisim_error_clear(&err);
     aisim_part before = aisim_part_enter(sim->engine.profile, AISIM_PART_ROUTER);
     uint32_t choice = pool->router.pick(pool->router.context, sim, sim_request(sim, slot), &targets,
                                         &overlap, &err);
@@ -279,7 +293,8 @@ void sim_arrive(aisim_sim *sim, uint32_t slot)
     }
     int64_t delay_ns = 0;
     if (sim->admission != NULL) {
-        aisim_error err = {0};
+        aisim_error err;
+        aisim_error_clear(&err);
         bool go_on = sim->admission(sim->admission_context, sim, r, &delay_ns, &err);
         if (err.code != AISIM_OK) {
             aisim_sim_abort(sim, &err);

@@ -177,7 +177,7 @@ static void deliver(aisim_sim *sim, uint32_t index)
 {
     uint32_t worker = sim->rank_workers.data[index];
     if (!sim->workers.data[worker].in_flight &&
-        aisim_offload_transfers(sim->ranks.data[index], sim->now_ns)) {
+        aisim_offload_transfers(sim_touch(sim, index), sim->now_ns)) {
         sim_wake(sim, worker);
         sim_check_drained(sim, worker);
     }

@@ -96,6 +96,19 @@ describe("score", function()
     assert.equal(workers[2], workers[4])
   end)
 
+  it("in C behind a filter that looked at overlaps reports the overlap of the chosen target", function()
+    local sim = support.cluster(3)
+    local overlaps = {}
+    sim:on("request.route", function(_, id, worker, overlap) overlaps[id] = { worker, overlap } end)
+    sim:router {
+      filter = function(_, targets, out) out[1] = targets.overlap_blocks[1] > 0 end,
+      score = { policy = "kv" },
+    }
+    for i = 1, 2 do sim:submit { at_ms = 50 * i, output_tokens = 1, content = { { "a", 16 }, { "b" .. i, 4 } } } end
+    sim:run()
+    assert.same({ { 2, 0 }, { 2, 4 } }, overlaps) -- not that of target 1, which the filter dropped
+  end)
+
   it("shows its sums to pick as targets.cost", function()
     local sim = support.cluster(3)
     local workers, seen = routed(sim), {}
