@@ -405,9 +405,13 @@ typedef struct aisim_run_options {
 
 /** Runs until nothing is left, the limit, or a stop.
  *  @return AISIM_OK; AISIM_EINVAL (a prefill pool without a decode pool, or the other way round);
- * AISIM_ELIVELOCK (E-T8, text names time, rank, head of queue); AISIM_ECALLBACK and others from
+ * AISIM_ELIVELOCK (E-T8, text names time, rank, head of queue; or events that set each other for one
+ * time without an end); AISIM_ECALLBACK and others from
  * aisim_sim_abort; AISIM_EINTERRUPTED. */
 aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, aisim_error *err);
+
+/** Events that may still follow each other at this time before the run counts as a livelock. */
+uint32_t aisim_sim_rounds_left(const aisim_sim *sim);
 
 /** Totals of the run so far. */
 typedef struct aisim_sim_stats {

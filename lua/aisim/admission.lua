@@ -6,7 +6,8 @@ local check = require "aisim.check"
 local near = require "aisim.near"
 
 local M = setmetatable({}, { __index = function(self, name)
-  return check.fail("aisim.admission: unknown policy '%s'%s", tostring(name), near.hint(tostring(name), self))
+  local hint = near.hint_or_names(tostring(name), self, "there are")
+  return check.fail("aisim.admission: unknown policy '%s'%s", tostring(name), hint)
 end })
 
 local Policy = { __name = "aisim.Admission" }

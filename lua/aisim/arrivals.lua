@@ -176,4 +176,4 @@ function M.trace(times)
   return core.arrivals_list("trace", list)
 end
 
-return M
+return check.namespace("aisim.arrivals", M)

@@ -39,8 +39,21 @@ function M.keys(where, options, known)
     if known[key] == nil and (unknown == nil or tostring(key) < tostring(unknown)) then unknown = key end
   end
   if unknown ~= nil then
-    fail("%s: unknown key '%s'%s", where, tostring(unknown), near.hint(tostring(unknown), known))
+    unknown = tostring(unknown)
+    fail("%s: unknown key '%s'%s", where, unknown, near.hint_or_names(unknown, known, "keys here"))
   end
+end
+
+--- Makes a table of functions refuse names that it does not have.
+---@generic T: table
+---@param where string    "aisim.dist"
+---@param members T
+---@return T
+function M.namespace(where, members)
+  return setmetatable(members, { __index = function(_, name)
+    local hint = near.hint_or_names(tostring(name), members, "there are")
+    return fail("%s: unknown name '%s'%s", where, tostring(name), hint)
+  end })
 end
 
 -- One reader per kind of option: (value, spec, where) -> value. where is "sim:on.batch".
@@ -191,6 +204,6 @@ function M.sorted(set)
   return names
 end
 
-core.on_unknown(function(name, names) return near.hint(name, names) end)
+core.on_unknown(function(name, names) return near.hint_or_names(name, names, "there are") end)
 
 return M

@@ -62,8 +62,8 @@ end
 local function of_runs(name, runs)
   local side = { name = name, cases = { { label = "", samples = {} } }, own = {} }
   for i, run in ipairs(runs) do
-    side.cases[1].samples[i] = { seed = run.sim.seed, metrics = run.metrics }
-    own_scalars(results.own_metrics(run), run.metrics, side.own)
+    side.cases[1].samples[i] = { seed = run.sim.seed, metrics = results.numbers(run) }
+    own_scalars(results.own_metrics(run), results.numbers(run), side.own)
   end
   return side
 end

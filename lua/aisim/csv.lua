@@ -100,6 +100,8 @@ function M.decode(text, name)
   return rows, columns
 end
 
-return setmetatable(M, { __call = function(_, path)
+getmetatable(check.namespace("aisim.csv", M)).__call = function(_, path)
   return M.decode(file_of.read(check.value("aisim.csv: path", path, { "text" })), path)
-end })
+end
+
+return M

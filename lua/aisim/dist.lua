@@ -25,6 +25,8 @@ end
 ---@param value any
 ---@param where string
 function M.read(value, where)
+  if type(value) == "string" and where:find("_ms$") then return check.value(where, value, { "ms", min = 0 }) end
+  if type(value) == "number" then return number(where, value, { min = 0 }) end
   if not M.is(value) then
     check.fail("%s: distribution or number expected, got %s", where, type(value))
   end
@@ -221,4 +223,4 @@ function M.fn(fn)
   return core.dist_fn(fn)
 end
 
-return M
+return check.namespace("aisim.dist", M)

@@ -112,7 +112,9 @@ function M.check_search(record, search)
   local param = param_of(record, out.param, "search.param")
   if param.kind ~= "number" then check.fail("search.param: '%s' is not a number", out.param) end
   for _, bound in ipairs { "from", "to" } do out[bound] = valid(param, out[bound], "search." .. bound) end
-  if out.from >= out.to then check.fail("search: from (%s) must be below to (%s)", out.from, out.to) end
+  if out.from >= out.to then
+    check.fail("search: from (%s) must be below to (%s)", check.show(out.from), check.show(out.to))
+  end
   if out.scale == "log" and out.from <= 0 then check.fail("search.scale = 'log': from must be > 0") end
   local goal, problem = expect.parse(out.goal)
   if not goal then check.fail("search.goal: %s", problem) end

@@ -45,8 +45,9 @@ end
 
 local COLUMN <const> = { key = { "any", required = true }, title = { "text" }, format = { "text" } }
 
---- aisim.table(rows, columns): rows as text. A column is a key of the rows, or { key =, title =, format = };
--- without `columns` rows are lists and the first one is the head. Texts stand left, numbers right.
+--- aisim.table(rows, columns): rows as text. A column is a key of the rows (of a list: its title), or
+-- { key =, title =, format = }; without `columns` rows are lists and the first one is the head. Texts stand left,
+-- numbers right.
 ---@param rows table[]
 ---@param columns (string|integer|table)[]?
 ---@return string
@@ -60,13 +61,15 @@ function M.table(rows, columns)
     end
     return M.text(cells, 1)
   end
-  local head, text = {}, {}
+  local head, text, by_place = {}, {}, {}
+  for i, row in ipairs(rows) do by_place[i] = type(next(row)) == "number" end -- lists: columns are places
   for k, column in ipairs(check.value("aisim.table: columns", columns, { "table" })) do
     if type(column) ~= "table" then column = { key = column } end
     column = check.options(("aisim.table: columns[%d]"):format(k), column, COLUMN)
     head[k], text[k] = column.title or tostring(column.key), true
     for i, row in ipairs(rows) do
       local value = row[column.key]
+      if value == nil and by_place[i] then value = row[k] end
       text[k] = text[k] and type(value) ~= "number"
       cells[i + 1] = cells[i + 1] or {}
       cells[i + 1][k] = column.format and value ~= nil and column.format:format(value) or M.cell(value)

@@ -3,6 +3,7 @@
 local check = require "aisim.check"
 local file_of = require "aisim.file"
 local json = require "aisim.json"
+local near = require "aisim.near"
 
 local M = {}
 
@@ -87,8 +88,9 @@ end
 function M.need(where, path)
   local folder = M.open(path)
   if not folder then
-    check.fail("%s: %s: no report.json, sweep.json or compare.json there (a folder written with --out expected)",
-      where, path)
+    local what = exists(path) and "no report.json, sweep.json or compare.json there"
+      or "no such folder" .. near.file(path)
+    check.fail("%s: %s: %s (a folder written with --out expected)", where, path, what)
   end
   return folder
 end

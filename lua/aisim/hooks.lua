@@ -70,6 +70,10 @@ function M.on(sim, name, fn, options)
   if type(fn) ~= "function" then check.fail("sim:on: function expected, got %s", type(fn)) end
   options = check.options("sim:on", options, OPTIONS)
   refuse_filters(info, options)
+  if options.from_ms and options.until_ms and options.until_ms <= options.from_ms then
+    check.fail("sim:on.until_ms = %s: must be > from_ms (%s)", check.show(options.until_ms),
+      check.show(options.from_ms))
+  end
   if options.pool ~= nil then options.pool = sim:pool_number_(options.pool) end
   if options.rank and options.rank > sim:ranks_() and sim:ranks_() > 0 then
     check.fail("sim:on.rank = %d: the simulation has ranks 1..%d", options.rank, sim:ranks_())

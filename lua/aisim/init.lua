@@ -58,7 +58,10 @@ function M.gc(options)
 end
 
 --- Stops with the line of the caller.
-function M.fail(message) return core.fail(tostring(message)) end
+function M.fail(message)
+  if message == nil then core.fail("aisim.fail: text expected, got nil") end
+  return core.fail(tostring(message))
+end
 
 return setmetatable(M, {
   --- Every public name in alphabetical order, with its value.

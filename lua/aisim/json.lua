@@ -119,6 +119,8 @@ function M.write(path, value)
   file_of.write(path, M.encode(value, 2) .. "\n")
 end
 
-return setmetatable(M, { __call = function(_, path)
+getmetatable(check.namespace("aisim.json", M)).__call = function(_, path)
   return M.decode(file_of.read(check.value("aisim.json: path", path, { "text" })), path)
-end })
+end
+
+return M

@@ -55,9 +55,16 @@ function M.check_ratios(sim)
   end
 end
 
+local function refuse_built_in(where, name)
+  if require("aisim.results").is_defined(name) then
+    check.fail("%s: '%s' is a built-in metric; choose another name", where, name)
+  end
+end
+
 local function declare(kind)
   return function(sim, options)
     options = check.options("sim:" .. kind, options, FIELDS[kind])
+    refuse_built_in("sim:" .. kind, options.name)
     if type(options.labels) == "string" then options.by = options.by or options.labels end
     remember(sim, kind, options)
     return sim:metric_(kind, options)
@@ -74,6 +81,7 @@ local derived = setmetatable({}, { __mode = "k" })
 --- A number computed from the others after the run: value(m) -> number, or nil for undefined.
 function M.derive(sim, options)
   options = check.options("sim:derive", options, DERIVE)
+  refuse_built_in("sim:derive", options.name)
   local list = derived[sim] or {}
   derived[sim] = list
   for _, other in ipairs(list) do

@@ -4,6 +4,8 @@
 -- alphabetical order, so that the message does not depend on table order.
 local M = {}
 
+local START <const> = 3 -- letters that are enough to recognise a name by its beginning
+local LISTED <const> = 24 -- names that are a help and not noise
 local LONGEST <const> = 100 -- nobody mistypes more, and comparing takes the square of the length
 
 --- Number of edits between two names (optimal string alignment).
@@ -29,12 +31,7 @@ function M.distance(a, b)
   return last[#b]
 end
 
---- The nearest of some names, or nil when none is near.
----@param name string           what was written
----@param names string[]|table  a list, or a table whose string keys are the names
----@return string?
-function M.name(name, names)
-  if #name > LONGEST then return nil end
+local function sorted(names)
   local list = {}
   if #names > 0 then
     for i = 1, #names do list[i] = names[i] end
@@ -44,12 +41,41 @@ function M.name(name, names)
     end
   end
   table.sort(list)
+  return list
+end
+
+--- The nearest of some names, or nil when none is near.
+---@param name string           what was written
+---@param names string[]|table  a list, or a table whose string keys are the names
+---@return string?
+function M.name(name, names)
+  if #name > LONGEST then return nil end
+  local list = sorted(names)
   local best, best_distance
   local written = name:lower()
   for _, candidate in ipairs(list) do
     local d = M.distance(written, candidate:lower())
     local limit = math.max(1, math.max(#written, #candidate) // 3)
     if d <= limit and (not best or d < best_distance) then best, best_distance = candidate, d end
+  end
+  return best or M.start(written, list)
+end
+
+--- The shortest of the names that begin with what was written (or the longest that it begins with): ttft for ttft_ms.
+---@param written string   lower case
+---@param list string[]    in alphabetical order
+---@return string?
+function M.start(written, list)
+  if #written < START then return nil end
+  local best, best_length
+  for _, candidate in ipairs(list) do
+    local lower = candidate:lower()
+    local longer = lower:sub(1, #written) == written
+    local shorter = #lower >= START and written:sub(1, #lower) == lower
+    local length = longer and #lower or -#lower
+    if (longer or shorter) and (not best or length < best_length and (longer or best_length < 0)) then
+      best, best_length = candidate, length
+    end
   end
   return best
 end
@@ -61,6 +87,19 @@ end
 function M.hint(name, names)
   local near = M.name(name, names)
   return near and (" (did you mean '%s'?)"):format(near) or ""
+end
+
+--- A hint, or what there is: " (keys here: rate, router)".
+---@param name string
+---@param names string[]|table
+---@param label string   "keys here"
+---@return string
+function M.hint_or_names(name, names, label)
+  local hint = M.hint(name, names)
+  if hint ~= "" then return hint end
+  local list = sorted(names)
+  if #list == 0 or #list > LISTED then return "" end
+  return (" (%s: %s)"):format(label, table.concat(list, ", "))
 end
 
 --- Same for dotted paths: a path that ends in the name comes first.
@@ -83,7 +122,9 @@ function M.file(path)
   local has_lfs, lfs = pcall(require, "lfs")
   if not has_lfs or lfs.attributes(path) or lfs.attributes(folder or ".", "mode") ~= "directory" then return "" end
   local names = {}
-  for other in lfs.dir(folder or ".") do names[#names + 1] = other end
+  for other in lfs.dir(folder or ".") do
+    if other ~= "." and other ~= ".." then names[#names + 1] = other end
+  end
   local best = M.name(name or path, names)
   return best and (" (did you mean '%s'?)"):format((folder or "") .. best) or ""
 end

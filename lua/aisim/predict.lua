@@ -154,6 +154,20 @@ local function traffic_of(prediction, traffic)
   return SOURCES[traffic.source.type](prediction, traffic)
 end
 
+--- Names that only the catalogue can judge, with the place where they were written.
+local function check_names(prediction)
+  for _, key in ipairs { "model", "hardware" } do
+    local value = prediction.tree.engine[key]
+    local ok, problem = pcall(aisim[key], value)
+    if type(value) == "string" and not ok then
+      local text = core.error_text(problem)
+      local from = text:find(key .. ": ", 1, true)
+      if not from then error(problem, 0) end -- about a file
+      error(prediction.places[key] .. text:sub(from + #key), 0)
+    end
+  end
+end
+
 --- Everything the file says, in a simulation without pools.
 ---@param sim aisim.Sim
 ---@param prediction table   of M.read
@@ -161,6 +175,7 @@ end
 ---@return aisim.Pool[]      also by name
 function M.build(sim, prediction, traffic)
   local tree, pools = prediction.tree, {}
+  check_names(prediction)
   for i, pool in ipairs(prediction.pools) do
     local name = pool.role == "aggregated" and "main" or pool.role
     pools[i] = sim:pool { name = name, role = pool.role, engine = pool.engine }

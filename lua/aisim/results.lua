@@ -33,7 +33,7 @@ local function by_class(self)
     out[class] = distribution(sim, key, class, statistics)
   end
   if next(out) == nil then -- a run with one class has no parts: the whole is that class
-    for class in pairs(sim:results_("classes") or {}) do out[class] = self end
+    for _, class in ipairs(sim:classes_()) do out[class] = self end
   end
   return setmetatable(out, { __index = function(_, class)
     check.fail("%s.by: no class '%s'%s", key, tostring(class), near.hint(tostring(class), out))
@@ -67,7 +67,7 @@ end
 -- Derived metrics ----------------------------------------------------------------------------------
 
 --- What value(m) of sim:derive sees: m.total_output_tokens, m.gpu_cost.total, m.ttft_ms.p99.
-local function numbers_view(flat)
+local function numbers_view(flat, own)
   local function view(prefix)
     return setmetatable({}, {
       __index = function(_, name)
@@ -77,8 +77,10 @@ local function numbers_view(flat)
           if other:sub(1, #inner) == inner then return view(inner) end
         end
         local value = flat[key]
-        if value == nil and prefix == "" and not M.is_defined(key) then
-          check.fail("derive: unknown metric '%s'%s", key, near.hint(key, flat))
+        if value == nil and not M.is_defined(key) and not own[key] and not own[prefix:sub(1, -2)] then
+          local heads = {}
+          for other in pairs(flat) do heads[prefix == "" and other:match("^[^.]+") or other] = true end
+          check.fail("derive: unknown metric '%s'%s", key, near.hint(key, heads))
         end
         return value
       end,
@@ -86,6 +88,14 @@ local function numbers_view(flat)
     })
   end
   return view ""
+end
+
+--- Names of what the scenario measures itself, defined in this run or not.
+local function own_names(sim)
+  local names = {}
+  for name in pairs(sim:results_("custom") or {}) do names[name] = true end
+  for _, derived in ipairs(metrics.derived(sim)) do names[derived.name] = true end
+  return names
 end
 
 local function add_scalars(sim, flat)
@@ -98,14 +108,14 @@ local function add_scalars(sim, flat)
 end
 
 local function add_derived(sim, flat)
-  local list = metrics.derived(sim)
+  local list, own = metrics.derived(sim), own_names(sim)
   for _, derived in ipairs(list) do
     local plain = {}
     for key, value in pairs(flat) do plain[key] = value end
     local value
     do
       local _ <close> = core.call("derive", derived.name)
-      value = derived.value(numbers_view(plain))
+      value = derived.value(numbers_view(plain, own))
     end
     if value ~= nil and type(value) ~= "number" then
       core.fail_in(derived.value, ("derive '%s': number or nil expected, the function returned %s"):format(derived.name,
@@ -129,20 +139,42 @@ local function kept(self)
   return n
 end
 
+local record_keys
+
+--- A record whose undefined fields are nil and whose unknown ones are a mistake.
+local RECORD <const> = { __index = function(_, key)
+  if not record_keys then
+    record_keys = { class = true }
+    for _, name in ipairs(core.record_keys()) do record_keys[name] = true end
+  end
+  if record_keys[key] then return nil end
+  return check.fail("run.requests: unknown field '%s'%s", tostring(key), near.hint(tostring(key), record_keys))
+end }
+
+local function record_of(sim, i) return setmetatable(sim:record_(i), RECORD) end
+
 function Requests:__len() return (kept(self)) end
 
 function Requests:__index(i)
   if math.type(i) ~= "integer" then check.fail("run.requests: number of a request expected, got %s", tostring(i)) end
-  kept(self)
-  return rawget(self, "sim_"):record_(i)
+  local n = kept(self)
+  return i >= 1 and i <= n and record_of(rawget(self, "sim_"), i) or nil
 end
 
---- for r in run.requests() do … end, in the order of the ends
-function Requests:__call()
-  local n, i, sim = kept(self), 0, rawget(self, "sim_")
+--- for r in run.requests do … end, or run.requests(), in the order of the ends: a loop calls it with its state and
+-- the record before.
+function Requests:__call(...)
+  local n, sim = kept(self), rawget(self, "sim_")
+  local i = 0
+  if select("#", ...) == 2 then
+    local before = select(2, ...)
+    local at = before == nil and 1 or rawget(self, "at_") + 1
+    rawset(self, "at_", at)
+    return at <= n and record_of(sim, at) or nil
+  end
   return function()
     i = i + 1
-    if i <= n then return sim:record_(i) end
+    if i <= n then return record_of(sim, i) end
   end
 end
 
@@ -167,12 +199,33 @@ local methods = {}
 -- name -> function(self) that builds the field
 local lazy = {}
 
-function lazy.metrics(self)
-  local sim = self.sim
-  local flat = sim:flat_()
-  add_scalars(sim, flat)
-  add_derived(sim, flat)
+--- Numbers of a run by name, undefined ones absent; what scripts read is run.metrics.
+---@param self aisim.Run
+---@return table<string, number>
+function M.numbers(self)
+  local flat = rawget(self, "flat_")
+  if not flat then
+    local sim = self.sim
+    flat = sim:flat_()
+    add_scalars(sim, flat)
+    add_derived(sim, flat)
+    rawset(self, "flat_", flat)
+  end
   return flat
+end
+
+--- The same for scripts: a metric without a value is nil, a name that is no metric is a mistake.
+function lazy.metrics(self)
+  local flat, own = M.numbers(self), own_names(self.sim)
+  local shown = {}
+  for name, value in pairs(flat) do shown[name] = value end
+  return setmetatable(shown, { __index = function(_, name)
+    local key = tostring(name)
+    local hint = M.unknown(key, flat)
+    if hint and not own[key:match("^(.+)%.[^.]+$") or key] then
+      check.fail("run.metrics: unknown metric '%s'%s", key, hint)
+    end
+  end })
 end
 
 function lazy.requests(self) return setmetatable({ sim_ = self.sim }, Requests) end
@@ -197,7 +250,7 @@ function lazy.custom(self)
   local parts = self.sim:results_("custom") or {}
   for _, name in ipairs(check.sorted(parts)) do
     local metric = parts[name]
-    local value = self.metrics[name]
+    local value = M.numbers(self)[name]
     if type(metric) == "table" then value = value or metric.mean end
     if value ~= nil and not (type(metric) == "table" and metric.kind == "series") then
       out[#out + 1] = { name = name, value = value, unit = type(metric) == "table" and metric.unit or "" }
@@ -250,7 +303,7 @@ end
 
 function lazy.manifest(self)
   return { version = core.version, spec_version = "1", name = self.sim.name, seed = self.sim.seed, pools = self.pools,
-    status = self.status, reason = self.reason }
+    status = self.status, reason = rawget(self, "reason") }
 end
 
 --- Accounting of the AgentX replay (spec/traffic.md §2.6); an empty table without one.
@@ -261,25 +314,20 @@ function lazy.params() return {} end
 --- Names of what the scenario measures itself, defined in this run or not.
 ---@param run aisim.Run
 ---@return table<string, boolean>
-function M.own_metrics(run)
-  local names = {}
-  for name in pairs(run.sim:results_("custom") or {}) do names[name] = true end
-  for _, derived in ipairs(metrics.derived(run.sim)) do names[derived.name] = true end
-  return names
-end
+function M.own_metrics(run) return own_names(run.sim) end
 
 --- Is there a metric of that name, defined in this run or not?
 function methods:is_metric(name)
-  return M.unknown(name, self.metrics) == nil or M.own_metrics(self)[name] == true
+  return M.unknown(name, M.numbers(self)) == nil or M.own_metrics(self)[name] == true
 end
 
 --- Does the run stand still, and how sure is its mean TTFT? (verdict.lua)
-function methods:verdict() return require("aisim.verdict").of(self.sim, self.metrics) end
+function methods:verdict() return require("aisim.verdict").of(self.sim, M.numbers(self)) end
 
 --- The screen of `aisim run` as text.
 function methods:summary()
   return require("aisim.render").screen {
-    version = core.version, file = self.sim.name, seed = self.sim.seed, metrics = self.metrics, pools = self.pools,
+    version = core.version, file = self.sim.name, seed = self.sim.seed, metrics = M.numbers(self), pools = self.pools,
     timing = self.timing, status = self.status, notes = self.notes, custom = self.custom,
     agentx = self.agentx,
   }
@@ -287,7 +335,7 @@ end
 
 --- The report as JSON: to a file, or as text of one line without a path.
 function methods:json(path)
-  local _ = self.metrics -- derived metrics belong to the report
+  local _ = M.numbers(self) -- derived metrics belong to the report
   if path == nil then return self.sim:json_(0) end
   file_of.write(path, self.sim:json_(2) .. "\n")
 end
@@ -309,8 +357,8 @@ end
 --- metric,value lines.
 function methods:csv(path)
   local lines = { "metric,value" }
-  for _, name in ipairs(check.sorted(self.metrics)) do
-    local value = self.metrics[name]
+  for _, name in ipairs(check.sorted(M.numbers(self))) do
+    local value = M.numbers(self)[name]
     if math.type(value) == "float" then value = ("%.17g"):format(value) end
     lines[#lines + 1] = ("%s,%s"):format(name, tostring(value))
   end

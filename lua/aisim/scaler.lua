@@ -4,7 +4,8 @@ local core = require "aisim.core"
 local near = require "aisim.near"
 
 local M = setmetatable({}, { __index = function(self, name)
-  return check.fail("aisim.scaler: unknown decision '%s'%s", tostring(name), near.hint(tostring(name), self))
+  local hint = near.hint_or_names(tostring(name), self, "there are")
+  return check.fail("aisim.scaler: unknown decision '%s'%s", tostring(name), hint)
 end })
 
 local Scaler = { __name = "aisim.Scaler" }

@@ -190,7 +190,7 @@ function M.search(S, options)
       local key = ("%.17g %d"):format(value, seed)
       if not done[key] then
         local run = sweep.run_point(S, plan.points[1], seed)
-        done[key] = { metrics = run.metrics, custom = results.own_metrics(run) }
+        done[key] = { metrics = results.numbers(run), custom = results.own_metrics(run) }
       end
       rows[i] = done[key]
     end

@@ -75,6 +75,9 @@ end
 function M:admission(policy)
   local class = getmetatable(policy)
   if type(class) == "table" and class.__name == "aisim.Admission" then policy = policy:make(self) end
+  for name, maker in pairs(require "aisim.admission") do
+    if maker == policy then check.fail("sim:admission: options are missing; write aisim.admission.%s{}", name) end
+  end
   if type(policy) ~= "function" then check.fail("sim:admission: function expected, got %s", type(policy)) end
   self:admission_(policy)
 end
@@ -109,14 +112,30 @@ local function points_of(options)
   return set
 end
 
+local partners <const> = setmetatable({}, { __mode = "k" }) -- simulation -> role -> { "file:line: ", name }
+
+--- Before the run: workers of one of the roles prefill and decode alone have nothing to do.
+local function check_partners(sim)
+  local roles = partners[sim] or {}
+  for role, partner in pairs { prefill = "decode", decode = "prefill" } do
+    if roles[role] and not roles[partner] then
+      error(("%spool '%s' of role %s has no partner: add a pool of role %s"):format(roles[role][1], roles[role][2],
+        role, partner), 0)
+    end
+  end
+end
+
 --- Adds a pool of workers.
 function M:pool(options)
+  if type(options) ~= "table" then check.fail("pool: table of options expected, got %s", type(options)) end
   options = check.options("pool", options, POOL)
   if type(options.engine) ~= "table" then
     check.fail("pool.engine: table of engine options expected, got %s", type(options.engine))
   end
   local name = options.name or (options.role == "aggregated" and "main" or options.role)
   local engine, functions = require("aisim.timing").split(options.engine)
+  partners[self] = partners[self] or {}
+  partners[self][options.role] = { core.where(), name }
   return self:pool_(name, options.role, options.workers, engine, functions, points_of(options))
 end
 
@@ -236,11 +255,22 @@ function M:run(options)
     end
   end
   require("aisim.metrics").check_ratios(self)
+  check_partners(self)
   ask_for_files(self, options)
   local of_file = limits_of_files[self] or {}
   local state, reason = self:run_(options.until_ms or of_file.until_ms, options.progress,
     options.max_wall_time_ms or of_file.max_wall_time_ms)
   return require("aisim.results").new(self, state, reason)
+end
+
+-- Declarations written with a dot: the first argument is then no simulation, and every other message misleads.
+for _, name in ipairs { "pool", "workload", "sessions", "router", "handoff", "admission", "autoscale", "cluster", "on",
+  "counter", "gauge", "hist", "ratio", "series", "derive", "slo", "run" } do
+  local method <const> = M[name]
+  M[name] = function(self, ...)
+    if type(self) ~= "userdata" then check.fail("sim.%s: called with a dot; write sim:%s", name, name) end
+    return method(self, ...)
+  end
 end
 
 local STOP <const> = { "text" }
@@ -251,7 +281,7 @@ function M:stop(reason)
 end
 
 local M_NEW <const> = {
-  seed = { "integer", default = 1 },
+  seed = { "integer", min = 0, default = 1 },
   name = { "text", default = "" },
   overrides = { "table" },
 }

@@ -138,4 +138,4 @@ function M.split(engine)
   return copy, functions
 end
 
-return M
+return check.namespace("aisim.timing", M)

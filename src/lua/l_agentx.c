@@ -284,6 +284,14 @@ static int sim_agentx_report(lua_State *L)
         lua_pushnumber(L, report->throughput_rps);
         lua_setfield(L, -2, "throughput_rps");
     }
+    if (report->phase == AISIM_AGENTX_FAILED) {
+        lua_createtable(L, 0, 3);
+        lua_pushstring(L, phase_name(report->failed_phase));
+        lua_setfield(L, -2, "phase");
+        set_time(L, "at_ms", report->failed_ns);
+        set_count(L, "lane", report->failed_lane);
+        lua_setfield(L, -2, "failure");
+    }
     push_plays_of(L, report);
     lua_setfield(L, -2, "plays");
     push_shifts(L, report);

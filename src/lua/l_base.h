@@ -54,6 +54,10 @@ void aisim_l_class_register(lua_State *L, const aisim_l_class *class_);
 /** Adds methods to a registered class; the module table is on top of the stack. */
 void aisim_l_extend(lua_State *L, const char *name, const luaL_Reg *methods);
 
+/** Pops a table of names and pushes an __index for tables that may lack some of them: nil for those,
+ *  an error that begins with `what` for other keys. */
+void aisim_l_push_strict_index(lua_State *L, const char *what);
+
 /** Pushes " (did you mean 'x'?)" for a name that is no key of the table at names, or "". */
 void aisim_l_push_hint(lua_State *L, const char *name, int names);
 

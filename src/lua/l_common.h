@@ -67,6 +67,7 @@ typedef struct aisim_l_sim {
     uint64_t serial; /**< number of the last call into Lua */
     uint64_t active; /**< serial of the call in progress, 0 = none */
     aisim_l_site site;
+    const char *place; /**< "file:line: " of the declaration that is drawn from, NULL = none */
     aisim_l_state state;
     bool out_of_memory; /**< the failed callback ran out of it */
     bool in_batch;      /**< inside a batched hook: control calls are refused */

@@ -71,7 +71,9 @@ uint32_t aisim_l_check_tokens(lua_State *L, int arg, const char *what)
         aisim_l_fail(L, "%s: number of tokens expected, got %s", what, luaL_typename(L, arg));
     }
     if (!(x >= 0 && x <= 2147483647.0)) {
-        aisim_l_fail(L, "%s = %f: 0 .. 2147483647 tokens expected", what, x);
+        lua_pushvalue(L, arg);
+        aisim_l_fail(L, "%s = %s: 0 .. 2147483647 tokens expected", what,
+                     aisim_l_push_shown(L, -1));
     }
     return (uint32_t)llround(x);
 }
@@ -187,7 +189,7 @@ aisim_node aisim_l_make_content(lua_State *L, aisim_l_sim *s, int index, uint32_
     } else if (lua_istable(L, index)) {
         uint64_t sum = check_extents(L, index);
         if (sum > UINT32_MAX / 2 || (given && sum > *prompt_tokens)) {
-            aisim_l_fail(L, "content has %f tokens, prompt_tokens = %d", (lua_Number)sum,
+            aisim_l_fail(L, "content has %I tokens, prompt_tokens = %d", (LUAI_UACINT)sum,
                          (int)*prompt_tokens);
         }
         node = make_extents(L, s, index);

@@ -93,6 +93,22 @@ int aisim_l_unknown_field(lua_State *L, int names, const char *what)
     return aisim_l_fail(L, "%s: unknown field '%s'%s", what, key, lua_tostring(L, -1));
 }
 
+static int strict_index(lua_State *L)
+{
+    lua_pushvalue(L, 2);
+    if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) {
+        lua_pushnil(L);
+        return 1;
+    }
+    return aisim_l_unknown_field(L, lua_upvalueindex(1), lua_tostring(L, lua_upvalueindex(2)));
+}
+
+void aisim_l_push_strict_index(lua_State *L, const char *what)
+{
+    lua_pushstring(L, what);
+    lua_pushcclosure(L, strict_index, 2);
+}
+
 void aisim_l_class_register(lua_State *L, const aisim_l_class *class_)
 {
     int module = lua_gettop(L);

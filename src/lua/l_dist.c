@@ -156,7 +156,13 @@ double aisim_l_draw(lua_State *L, int dist, int rng)
         lua_pushvalue(L, dist);
         lua_pushvalue(L, rng);
         lua_call(L, 1, 1);
-        x = luaL_checknumber(L, -1);
+        if (lua_type(L, -1) != LUA_TNUMBER) {
+            aisim_l_push_shown(L, -1);
+            aisim_l_where_function(L, dist);
+            return luaL_error(L, "%s: number expected, the function returned %s",
+                              lua_tostring(L, -1), lua_tostring(L, -2));
+        }
+        x = lua_tonumber(L, -1);
         lua_pop(L, 1);
     } else if (luaL_testudata(L, dist, AISIM_L_DIST) != NULL) {
         x = draw(L, dist, rng);

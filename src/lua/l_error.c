@@ -6,6 +6,7 @@
  * (core.library); its chunks are those whose source begins with that prefix. */
 #include "lua/l_common.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +14,10 @@
 
 #include "base/map.h"
 
-enum { TRACE_FRAMES = 20 };
+enum {
+    TRACE_FRAMES = 20,
+    DRAWN_FRAMES = 3 /* handler, error, function of the script; further out is whoever runs it */
+};
 
 static const char library_key;
 
@@ -40,17 +44,24 @@ static const char *chunk_name(const lua_Debug *ar)
     return *ar->source == '@' ? ar->source + 1 : ar->short_src;
 }
 
-void aisim_l_where(lua_State *L)
+/* Pushes "file:line: " of the script's first frame among the innermost ones of a thread, "" without
+ * one. */
+static void push_where(lua_State *L, lua_State *from, int frames)
 {
     lua_Debug ar;
-    for (int level = 0; lua_getstack(L, level, &ar); level++) {
-        lua_getinfo(L, "Sl", &ar);
+    for (int level = 0; level < frames && lua_getstack(from, level, &ar); level++) {
+        lua_getinfo(from, "Sl", &ar);
         if (aisim_l_is_script(L, &ar) && ar.currentline > 0) {
             lua_pushfstring(L, "%s:%d: ", chunk_name(&ar), ar.currentline);
             return;
         }
     }
     lua_pushliteral(L, "");
+}
+
+void aisim_l_where(lua_State *L)
+{
+    push_where(L, L, INT_MAX);
 }
 
 void aisim_l_where_function(lua_State *L, int index)
@@ -216,6 +227,36 @@ static int add_frames(luaL_Buffer *b, lua_State *L, lua_State *from, int shown)
     return shown;
 }
 
+/* Does a message begin with "file:line:"? */
+static bool has_position(const char *message)
+{
+    const char *end = strchr(message, '\n');
+    for (const char *colon = message; (colon = strchr(colon, ':')) != NULL; colon++) {
+        size_t digits = strspn(colon + 1, "0123456789");
+        if (colon > message && digits > 0 && colon[1 + digits] == ':') {
+            return end == NULL || colon < end;
+        }
+    }
+    return false;
+}
+
+/* Gives the message on top of the stack a position when it has none: error("text", 0), a value that
+ * is no text, a mistake that a function in C found. */
+static void add_position(lua_State *L, lua_State *from, const aisim_l_sim *s)
+{
+    if (has_position(lua_tostring(L, -1))) {
+        return;
+    }
+    bool drawn = s != NULL && s->place != NULL;
+    push_where(L, from, drawn ? DRAWN_FRAMES : INT_MAX);
+    if (drawn && *lua_tostring(L, -1) == '\0') {
+        lua_pop(L, 1);
+        lua_pushstring(L, s->place);
+    }
+    lua_insert(L, -2);
+    lua_concat(L, 2);
+}
+
 void aisim_l_traceback(lua_State *L, lua_State *from, const aisim_l_sim *s)
 {
     luaL_checkstack(L, 12, NULL);
@@ -224,6 +265,7 @@ void aisim_l_traceback(lua_State *L, lua_State *from, const aisim_l_sim *s)
     if (strstr(message, "\nstack traceback:") != NULL) { /* passed on from an inner run */
         return;
     }
+    add_position(L, from, s);
     int message_at = lua_gettop(L);
     luaL_Buffer b;
     luaL_buffinit(L, &b);

@@ -24,6 +24,7 @@
 typedef struct aisim_l_handoff {
     aisim_value *given; /* as written; NULL = nobody wrote one */
     char *who;          /* wrote it first */
+    char *place;        /* … "file:line: " */
     int decide;         /* refs: function, LUA_NOREF = none */
     int arguments;
     aisim_l_targets *targets; /* NULL: the function does not take them */
@@ -44,6 +45,7 @@ void aisim_l_handoff_free(aisim_l_cluster *cluster)
     if (cluster->handoff != NULL) {
         aisim_value_free(cluster->handoff->given);
         aisim_free(cluster->handoff->who);
+        aisim_free(cluster->handoff->place);
         aisim_free(cluster->handoff);
         cluster->handoff = NULL;
     }
@@ -70,6 +72,9 @@ void aisim_l_handoff_given(lua_State *L, aisim_l_sim *s, const char *who,
     }
     h->given = aisim_value_copy(transfer);
     h->who = aisim_strdup(who);
+    aisim_l_where(L);
+    h->place = aisim_strdup(lua_tostring(L, -1));
+    lua_pop(L, 1);
 }
 
 /* ---- the decider ------------------------------------------------------------------------------
@@ -244,8 +249,8 @@ const aisim_value *aisim_l_handoff_show(lua_State *L, aisim_l_sim *s)
                                        pool_of_role(c, AISIM_ROLE_DECODE)};
     if (ends[0] == NULL || ends[1] == NULL) {
         if (c->handoff != NULL && c->handoff->who != NULL && ends[0] == ends[1]) {
-            aisim_l_fail(L, "%s: has no effect without pools of role prefill and decode",
-                         c->handoff->who);
+            luaL_error(L, "%s%s: has no effect without pools of role prefill and decode",
+                       c->handoff->place, c->handoff->who);
         }
         return NULL; /* one of them alone: the simulation says it */
     }

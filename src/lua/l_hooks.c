@@ -393,6 +393,11 @@ static void add_batch(lua_State *L, aisim_l_sim *s, aisim_l_sub *sub, uint32_t c
         lua_createtable(L, (int)cap, 0);
         lua_setfield(L, -2, sub->info->args[batch->width++]);
     }
+    lua_newtable(L);
+    lua_pushvalue(L, -2); /* its names */
+    aisim_l_push_strict_index(L, "columns of a batched hook");
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
     batch->values = aisim_alloc((size_t)cap * (size_t)batch->width, sizeof *batch->values);
     batch->columns = aisim_l_anchor(L, s);
     sub->batch = batch;

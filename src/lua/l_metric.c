@@ -47,7 +47,9 @@ static const char *opt_label(lua_State *L, const aisim_l_declared *d)
 
 static int raise_metric(lua_State *L, const aisim_l_declared *d, const aisim_error *err)
 {
-    return aisim_l_fail(L, "metric '%s': %s", d->name, err->text);
+    bool named = strncmp(err->text, "metric '", 8) == 0;
+    return named ? aisim_l_fail(L, "%s", err->text)
+                 : aisim_l_fail(L, "metric '%s': %s", d->name, err->text);
 }
 
 /* counter:add(x), hist:add(x, label) */

@@ -21,8 +21,26 @@ static void push_pools(lua_State *L, const aisim_prediction *prediction)
     }
 }
 
-/* core.prediction(path, sets) -> { tree, pools = { { role, engine } }, until_ms, digest, yaml }:
- * the file with the --set arguments laid over it, checked, every default written out; yaml says
+/* places.model = "FILE:LINE:COLUMN: engine.model": of names that only the catalogue can judge */
+static void push_places(lua_State *L, const aisim_value *tree)
+{
+    static const char *const keys[] = {"model", "hardware"};
+    const aisim_value *engine = aisim_value_get(tree, "engine");
+    lua_newtable(L);
+    for (size_t i = 0; engine != NULL && i < sizeof keys / sizeof *keys; i++) {
+        const aisim_value *value = aisim_value_get(engine, keys[i]);
+        if (value != NULL) {
+            aisim_error err = {0};
+            char text[sizeof err.file + sizeof err.text + 32];
+            aisim_fail_mark(&err, aisim_value_mark(value), AISIM_ENOENT, "engine.%s", keys[i]);
+            lua_pushstring(L, aisim_error_format(&err, text, sizeof text));
+            lua_setfield(L, -2, keys[i]);
+        }
+    }
+}
+
+/* core.prediction(path, sets) -> { tree, pools = { { role, engine } }, until_ms, digest, yaml,
+ * places }: the file with the --set arguments laid over it, checked, every default written out; yaml says
  * where each value came from. */
 static int l_prediction(lua_State *L)
 {
@@ -49,6 +67,8 @@ static int l_prediction(lua_State *L)
     lua_setfield(L, -2, "yaml");
     aisim_l_push_value(L, prediction.tree, NULL);
     lua_setfield(L, -2, "tree");
+    push_places(L, prediction.tree);
+    lua_setfield(L, -2, "places");
     push_pools(L, &prediction);
     lua_setfield(L, -2, "pools");
     if (prediction.max_virtual_time_ms > 0) {

@@ -54,6 +54,18 @@ static int sim_record(lua_State *L)
     return 1;
 }
 
+/* core.record_keys() -> list of the keys of a record, `class` apart */
+static int l_record_keys(lua_State *L)
+{
+    const aisim_record_field *field;
+    lua_newtable(L);
+    for (uint32_t f = 0; (field = aisim_record_field_at(f)) != NULL; f++) {
+        lua_pushstring(L, field->key);
+        lua_rawseti(L, -2, (lua_Integer)f + 1);
+    }
+    return 1;
+}
+
 static int by_value(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
@@ -134,4 +146,5 @@ void aisim_l_records_register(lua_State *L)
                                       {"jsonl_", sim_jsonl},
                                       {"batches_", sim_batches},
                                       {NULL, NULL}});
+    luaL_setfuncs(L, (const luaL_Reg[]){{"record_keys", l_record_keys}, {NULL, NULL}}, 0);
 }

@@ -503,12 +503,28 @@ static int l_definitions(lua_State *L)
     return 1;
 }
 
+/* core sim:classes_() -> names of the classes of traffic */
+static int sim_classes(lua_State *L)
+{
+    const aisim_l_sim *s = aisim_l_check_sim(L, 1);
+    lua_newtable(L);
+    for (uint16_t i = 0; i < s->n_classes; i++) {
+        const char *name = aisim_sim_class_name(s->sim, i);
+        if (name != NULL && *name != '\0') {
+            lua_pushstring(L, name);
+            lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+        }
+    }
+    return 1;
+}
+
 void aisim_l_report_register(lua_State *L)
 {
     static const luaL_Reg functions[] = {{"definitions", l_definitions}, {NULL, NULL}};
     luaL_setfuncs(L, functions, 0);
     aisim_l_extend(L, "aisim.Sim",
                    (const luaL_Reg[]){{"slo_", sim_slo},
+                                      {"classes_", sim_classes},
                                       {"measure_", sim_measure},
                                       {"keep_requests_", sim_keep_requests},
                                       {"flat_", sim_flat},

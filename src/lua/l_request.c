@@ -330,7 +330,7 @@ static int request_newindex(lua_State *L)
         aisim_l_refuse_in_batch(L, r->s);
         if (!is_integer || value < INT32_MIN || value > INT32_MAX) {
             return aisim_l_fail(L, "request %d: priority must be a whole number, got %s",
-                                (int)r->id, luaL_tolstring(L, 3, NULL));
+                                (int)r->id, aisim_l_push_shown(L, 3));
         }
         aisim_sim_set_priority(r->s->sim, aisim_sim_handle(r->s->sim, q), (int32_t)value);
         return 0;

@@ -31,7 +31,9 @@ static uint32_t refuse_choice(aisim_l_router *r, int value, aisim_error *err)
     lua_State *L = r->s->L;
     const char *what = lua_pushfstring(L, "returned %s", aisim_l_push_shown(L, value));
     const char *hint =
-        lua_pushfstring(L, "candidates are 1..%d (return nil to queue)", (int)r->kept.len);
+        lua_pushfstring(L, "candidates are 1..%d (%s)", (int)r->kept.len,
+                        lua_isuserdata(L, value) ? "return the index i, not targets[i]"
+                                                 : "return nil to queue");
     return aisim_l_router_refuse(r, r->request, what, hint, err);
 }
 

@@ -344,10 +344,34 @@ static void set_ms(lua_State *L, const char *key, int64_t from_ns, int64_t to_ns
     }
 }
 
+/* Gives the answer on top of the stack a metatable that refuses names it can never have. */
+static void refuse_other_names(lua_State *L)
+{
+    static const char key;
+    static const char *const names[] = {"id",     "reason",        "status",        "ttft_ms",
+                                        "e2e_ms", "prompt_tokens", "output_tokens", "reused_tokens",
+                                        "worker", "rank"};
+    if (lua_rawgetp(L, LUA_REGISTRYINDEX, &key) != LUA_TTABLE) {
+        lua_pop(L, 1);
+        lua_newtable(L);
+        lua_newtable(L);
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            lua_pushboolean(L, 1);
+            lua_setfield(L, -2, names[i]);
+        }
+        aisim_l_push_strict_index(L, "answer of s:call");
+        lua_setfield(L, -2, "__index");
+        lua_pushvalue(L, -1);
+        lua_rawsetp(L, LUA_REGISTRYINDEX, &key);
+    }
+    lua_setmetatable(L, -2);
+}
+
 /* The table r of local r = s:call{…}; stays valid for ever. */
 static void push_answer(lua_State *L, const aisim_l_sim *s, const aisim_request *q)
 {
     lua_createtable(L, 0, 10);
+    refuse_other_names(L);
     lua_pushinteger(L, q->id);
     lua_setfield(L, -2, "id");
     lua_pushstring(L, aisim_end_reason_text((aisim_end_reason)q->end));

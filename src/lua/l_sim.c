@@ -132,6 +132,8 @@ void aisim_l_abort(aisim_l_sim *s, lua_State *L)
     aisim_sim_abort(s->sim, &err);
 }
 
+enum { REMEMBERED_ROUNDS = 16 };
+
 static int measured_call(aisim_l_sim *s, const aisim_l_frame *frame, int nargs, int nresults)
 {
     aisim_part before = aisim_part_enter(&s->profile->watch, AISIM_PART_LUA);
@@ -142,8 +144,29 @@ static int measured_call(aisim_l_sim *s, const aisim_l_frame *frame, int nargs, 
     return status;
 }
 
+/* Time is about to count as standing still: keeps which function of the script was called, so that
+ * the error names it. */
+static void remember_call(aisim_l_sim *s, int nargs)
+{
+    lua_State *L = s->L;
+    lua_Debug ar;
+    lua_pushvalue(L, -nargs - 1);
+    lua_getinfo(L, ">S", &ar);
+    if (!aisim_l_is_script(L, &ar)) {
+        return;
+    }
+    aisim_l_where_function(L, -nargs - 1);
+    lua_pushfstring(L, s->site.name != NULL ? "%s: %s '%s': " : "%s: %s: ", lua_tostring(L, -1),
+                    s->site.kind, s->site.name);
+    lua_setfield(L, s->refs, "standing");
+    lua_pop(L, 1);
+}
+
 bool aisim_l_call(aisim_l_sim *s, uint64_t outer, int nargs, int nresults)
 {
+    if (aisim_sim_rounds_left(s->sim) <= REMEMBERED_ROUNDS) {
+        remember_call(s, nargs);
+    }
     aisim_l_frame frame = {.L = s->L, .kind = s->site.kind, .name = s->site.name, .sim = s};
     aisim_l_frame_enter(s->limits, &frame);
     int status = s->profile == NULL ? lua_pcall(s->L, nargs, nresults, s->handler)
@@ -292,6 +315,14 @@ int aisim_l_raise_failure(lua_State *L, const aisim_l_sim *s, const aisim_error 
         aisim_l_push_refs(L, s);
         lua_rawgeti(L, -1, s->error_ref);
         return lua_error(L);
+    }
+    if (err->code == AISIM_ELIVELOCK && aisim_sim_rounds_left(s->sim) == 0) {
+        aisim_l_push_refs(L, s);
+        if (lua_getfield(L, -1, "standing") == LUA_TSTRING) {
+            lua_pushstring(L, err->text);
+            lua_concat(L, 2);
+            return lua_error(L);
+        }
     }
     return aisim_l_raise(L, err);
 }

@@ -13,6 +13,7 @@ void aisim_l_source_free(void *context)
 {
     aisim_l_source *source = context;
     aisim_free(source->name);
+    aisim_free(source->place);
     aisim_free(source->level_times);
     aisim_free(source->levels);
     aisim_free(source->more);
@@ -27,9 +28,12 @@ bool aisim_l_source_step(aisim_l_source *source, lua_CFunction fn, int nresults,
     }
     uint64_t outer = aisim_l_begin(s);
     s->site = (aisim_l_site){"workload", source->name, NULL, AISIM_NONE, 0};
+    s->place = source->place;
     lua_pushcfunction(s->L, fn);
     lua_pushlightuserdata(s->L, source);
-    if (!aisim_l_call(s, outer, 1, nresults)) {
+    bool ok = aisim_l_call(s, outer, 1, nresults);
+    s->place = NULL;
+    if (!ok) {
         aisim_fail(err, AISIM_ECALLBACK, "workload '%s' failed", source->name);
         return false;
     }
@@ -178,6 +182,9 @@ aisim_l_source *aisim_l_source_new(lua_State *L, aisim_l_sim *s, int table)
     aisim_l_source *source = aisim_alloc_zero(1, sizeof *source);
     source->s = s;
     source->name = aisim_strdup(name);
+    aisim_l_where(L);
+    source->place = aisim_strdup(lua_tostring(L, -1));
+    lua_pop(L, 1);
     source->gaps = aisim_l_anchor_field(L, s, table, "arrivals");
     source->gap_stream = aisim_l_anchor_stream(L, s, name, "arrivals");
     source->think = aisim_l_anchor_field(L, s, table, "think_ms");

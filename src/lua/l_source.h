@@ -12,6 +12,7 @@
 typedef struct aisim_l_source {
     aisim_l_sim *s;
     char *name;
+    char *place; /* "file:line: " of sim:workload, "" = none */
     int gaps, gap_stream;    /* refs: arrivals */
     int think, think_stream; /* refs: think times in ms; LUA_NOREF = none */
     aisim_arrival_cursor cursor;

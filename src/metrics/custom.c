@@ -161,9 +161,9 @@ static aisim_status check(const aisim_metric *metric, aisim_metric_kind a, aisim
         return aisim_fail(err, AISIM_EINVAL, "metric '%s' is a %s and has no %s", metric->spec.name,
                           aisim_metric_kind_text(metric->spec.kind), call);
     }
-    if (!isfinite(x)) {
+    if (!isfinite(x)) { /* the sign of a NaN is an accident of the machine */
         return aisim_fail(err, AISIM_ERANGE, "metric '%s': %g is not a finite number",
-                          metric->spec.name, x);
+                          metric->spec.name, isnan(x) ? (double)NAN : x);
     }
     return AISIM_OK;
 }

@@ -202,6 +202,11 @@ void sim_apply_changes(aisim_sim *sim)
 {
     sim_handoff_settle(sim);
     for (uint32_t i = 0; i < sim->changes.len; i++) { /* hooks of a change may ask for more */
+        aisim_error err = {0};
+        if (i > 0 && sim_count_round(sim, &err) != AISIM_OK) {
+            aisim_sim_abort(sim, &err);
+            break;
+        }
         sim_change change = sim->changes.data[i];
         if (change.kind == CHANGE_CANCEL) {
             cancel(sim, change.handle);

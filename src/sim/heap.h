@@ -40,6 +40,12 @@ typedef struct aisim_heap {
 
 void aisim_heap_push(aisim_heap *heap, int64_t t_ns, uint32_t class_, aisim_entry_kind kind,
                      uint32_t a, uint32_t b, bool background);
+/** Number of an entry: entries pushed later have greater ones. */
+static inline uint64_t aisim_entry_sequence(const aisim_entry *entry)
+{
+    return entry->order & (UINT64_MAX >> 8);
+}
+
 /** The earliest entry; the heap is not empty. */
 static inline const aisim_entry *aisim_heap_top(const aisim_heap *heap)
 {

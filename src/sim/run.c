@@ -10,6 +10,10 @@
 
 enum { GLIDE_PASSES = 1024, POLL_EVENTS = 1 << 12, PROGRESS_EVENTS = 1 << 16 };
 
+/* Events and changes at one time, each asked for by the one before, until the run counts as one that
+ * will never go on. Passes that take no time are such a chain as well, and a long one may end. */
+enum { ROUNDS_MAX = 1 << 20 };
+
 /* ---- timers ---------------------------------------------------------------------------------- */
 
 uint64_t aisim_sim_timer(aisim_sim *sim, int64_t at_ns, aisim_event_class class_, bool background,
@@ -278,6 +282,35 @@ static bool stale(aisim_sim *sim, const aisim_entry *entry)
            (!worker->in_flight || worker->serial != entry->b);
 }
 
+aisim_status sim_count_round(aisim_sim *sim, aisim_error *err)
+{
+    if (++sim->rounds < ROUNDS_MAX) {
+        return AISIM_OK;
+    }
+    return aisim_fail(err, AISIM_ELIVELOCK,
+                      "time stands still at t=%.3f ms: %u events in a row, each asked for at that "
+                      "time by the one before",
+                      aisim_ms_from_ns(sim->now_ns), sim->rounds);
+}
+
+/* Counts how often the events of one time stamp have put others there. */
+static aisim_status watch_time(aisim_sim *sim, const aisim_entry *entry, aisim_error *err)
+{
+    if (entry->t_ns > sim->now_ns) {
+        sim->rounds = 0;
+        sim->round_end = sim->heap.sequence;
+    } else if (aisim_entry_sequence(entry) >= sim->round_end) {
+        sim->round_end = sim->heap.sequence;
+        return sim_count_round(sim, err);
+    }
+    return AISIM_OK;
+}
+
+uint32_t aisim_sim_rounds_left(const aisim_sim *sim)
+{
+    return sim->rounds < ROUNDS_MAX ? ROUNDS_MAX - sim->rounds : 0;
+}
+
 /* Whose time an event is, as far as nothing further down says otherwise. */
 static aisim_part part_of(const aisim_entry *entry)
 {
@@ -371,6 +404,9 @@ static aisim_status loop(aisim_sim *sim, const aisim_run_options *options, aisim
         aisim_entry entry = aisim_heap_pop(&sim->heap);
         if (stale(sim, &entry)) {
             continue;
+        }
+        if (watch_time(sim, &entry, err) != AISIM_OK) {
+            return err->code;
         }
         sim->now_ns = sim->engine.now_ns = entry.t_ns;
         sim->check.now_ns = entry.t_ns;

@@ -116,7 +116,9 @@ struct aisim_sim {
     char *stop_reason;
     aisim_error error; /* of a callback */
     uint64_t events;
-    int64_t until_ns; /* limit of the run */
+    uint64_t round_end; /* events from this sequence on were put on the heap in this round */
+    uint32_t rounds;    /* of this time stamp: each waits for nothing but the one before */
+    int64_t until_ns;   /* limit of the run */
     aisim_check_context check;
     sim_watched watched[AISIM_MAX_OBSERVERS]; /* with a profile */
 };
@@ -150,6 +152,10 @@ static inline sim_pool *sim_pool_of(aisim_sim *sim, const aisim_request *r)
                                           : sim->workers.data[sim->rank_workers.data[r->rank]].pool;
     return &sim->pools.data[pool];
 }
+
+/** One more event or change that was asked for at the time at which it happens.
+ *  @return AISIM_ELIVELOCK when there have been so many that time stands still. */
+aisim_status sim_count_round(aisim_sim *sim, aisim_error *err);
 
 /** Runs on the path of a prompt, from the root on: each with its full blocks. O(runs). */
 void sim_prompt_path(const aisim_content *content, const aisim_request *r, uint32_t block_size,

@@ -202,10 +202,18 @@ static aisim_status detect(aisim_trace *trace, aisim_error *err)
         aisim_free(header);
     }
     if (status == AISIM_OK && trace->format == AISIM_TRACE_AUTO) {
+        char begin[61]; /* of a file that may be anything: nothing that moves the cursor */
+        size_t shown = n < sizeof begin - 1 ? n : sizeof begin - 1;
+        for (size_t i = 0; i < shown; i++) {
+            bool plain = reader->text[i] >= ' ' && reader->text[i] <= '~';
+            begin[i] = plain ? reader->text[i] : '?';
+        }
+        begin[shown] = '\0';
         status = aisim_trace_fail(&at, AISIM_EINVAL,
                                   "no known format has such a first line "
-                                  "(starts with '%.*s'); give the format",
-                                  (int)(n < 60 ? n : 60), reader->text);
+                                  "(starts with '%s'); give the format: --trace-format NAME, or "
+                                  "format = in a scenario",
+                                  begin);
     }
     return status;
 }

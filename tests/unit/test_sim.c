@@ -157,6 +157,34 @@ static void test_cancel(void)
     CHECK(l.cancelled == 2 && l.finished == 1);
 }
 
+static void again(void *context, aisim_sim *sim, int64_t t_ns)
+{
+    uint32_t *left = context;
+    if (*left > 0) {
+        --*left;
+        aisim_sim_timer(sim, t_ns, AISIM_CLASS_TIMER, false, again, context);
+    }
+}
+
+/* E-T8: events that set each other for one time never let it pass. */
+static void test_time_stands_still(void)
+{
+    const uint32_t chains[] = {100000, UINT32_MAX};
+    for (int i = 0; i < 2; i++) {
+        uint32_t left = chains[i];
+        seen l = {0};
+        aisim_sim *sim = make(1, 1, 100, &l);
+        aisim_error err = {0};
+        aisim_sim_timer(sim, 5000000, AISIM_CLASS_TIMER, false, again, &left);
+        aisim_run_options options = {.until_ns = AISIM_NEVER};
+        aisim_status status = aisim_sim_run(sim, &options, &err);
+        CHECK(status == (i == 0 ? AISIM_OK : AISIM_ELIVELOCK));
+        CHECK(i == 0 || strstr(err.text, "time stands still at t=5.000 ms") != NULL);
+        CHECK((aisim_sim_rounds_left(sim) == 0) == (i == 1));
+        aisim_sim_free(sim);
+    }
+}
+
 static void test_rejections(void)
 {
     seen l = {0};
@@ -194,6 +222,7 @@ int main(void)
     test_no_end();
     test_cancel();
     test_rejections();
+    test_time_stands_still();
     test_worker_stops();
     return check_done();
 }

@@ -160,6 +160,9 @@ function M.scenarios()
     table.sort(files)
     for _, path in ipairs(files) do scenario_rows(rows, path) end
   end
+  if #rows == 0 then
+    rows[1] = { ("none in %s; aisim new scenario NAME writes one"):format(table.concat(scenario_folders(), ", ")) }
+  end
   return rows
 end
 

@@ -67,6 +67,9 @@ local function script_frames(level)
   end
 end
 
+-- What a verb says about its arguments by way of the library: "search.goal: …".
+local VERBS <const> = { sweep = true, search = true, compare = true, report = true }
+
 --- Message handler for xpcall: turns anything raised into a fault.
 ---@param value any
 ---@return aisim.Fault
@@ -76,6 +79,7 @@ function M.handler(value)
   local text = limit or core.error_text(value)
   local fault = M.new((limit or value == "not enough memory") and M.LIMIT or M.USAGE, text)
   if value == "not enough memory" then fault.message = limit or "aisim: " .. text end
+  if VERBS[text:match("^(%a+)[.:]")] then fault.message = "aisim: " .. text end -- no script is the place
   if text:find("^%-%-set ") then
     fault.message = "aisim: " .. text -- the flag is the place
   elseif text:find("^aisim/[%w_/]+%.lua:%d+: ") or text:find("^%[C%]") then

@@ -89,6 +89,9 @@ function M.load(args)
     return job
   end
   if file ~= "-" and not file:find("%.lua$") then
+    if not io.open(file, "rb") then
+      fault.usage("cannot open %s: No such file or directory%s", file, near.file(file))
+    end
     fault.usage("%s: a scenario (.lua) or a configuration (.yaml) expected", file)
   end
   return load_scenario(file, args)

@@ -31,6 +31,18 @@ local function kind_of(name)
     hint ~= "" and hint or (" (one of %s)"):format(table.concat(names, ", ")))
 end
 
+--- A name that the thing would share with a built-in one.
+local function refuse_taken(kind, name)
+  local core = require "aisim.core"
+  if kind == "router" then
+    for _, other in ipairs(core.router_names()) do
+      if other == name then fault.usage("new: router '%s' is built in; choose another name", name) end
+    end
+  elseif kind == "metric" and require("aisim.results").is_defined(name) then
+    fault.usage("new: metric '%s' is built in; choose another name", name)
+  end
+end
+
 --- The text of a template, which is embedded in the program.
 local function template(kind)
   return terminal.host.file(("aisim/templates/%s.lua"):format(kind))
@@ -46,6 +58,7 @@ function M.main(args)
     fault.usage("new: '%s': a name of letters, digits and _ expected, a letter first", args.name)
   end
   local path = folder .. name .. ".lua"
+  refuse_taken(kind[1], name)
   if io.open(path, "rb") then fault.usage("new: %s exists already; nothing is overwritten", path) end
   if folder ~= "" then files.make((folder:gsub("/+$", ""))) end
   local text = template(kind[1]):gsub("%f[%w_]NAME%f[^%w_]", name)

@@ -312,12 +312,30 @@ local function reword(problem, arguments, commands)
   return problem
 end
 
+--- Arguments in which a negative number behind an option is its value: --seed -1 as --seed=-1, so that the message
+-- is about the number.
+local function join_negatives(arguments, commands)
+  local out, takes = {}, {}
+  local command = commands[arguments[1]]
+  for _, option in ipairs(command and command._options or {}) do
+    for _, alias in ipairs(option._aliases) do takes[alias] = option._maxargs == 1 end
+  end
+  for i, argument in ipairs(arguments) do
+    if argument:find("^%-%.?%d") and takes[arguments[i - 1]] and out[#out] == arguments[i - 1] then
+      out[#out] = out[#out] .. "=" .. argument
+    else
+      out[#out + 1] = argument
+    end
+  end
+  return out
+end
+
 --- Parses the arguments (without the program name).
 ---@param arguments string[]
 ---@return table args    args.verb is nil when none was given
 function M.parse(arguments)
   local parser, commands = build(arguments)
-  local ok, result = parser:pparse(arguments)
+  local ok, result = parser:pparse(join_negatives(arguments, commands))
   if not ok then return fault.usage("%s", reword(result, arguments, commands)) end
   if result.version == true then result.verb = "version" end
   return result

@@ -5,6 +5,7 @@ local jobs = require "aisim.cli.job"
 local progress = require "aisim.cli.progress"
 local profile = require "aisim.cli.profile"
 local render = require "aisim.render"
+local results = require "aisim.results"
 local terminal = require "aisim.cli.terminal"
 local watch = require "aisim.cli.notes"
 local aisim = require "aisim"
@@ -79,12 +80,13 @@ local function check_flags(args)
 end
 
 --- A replay whose preparation failed has measured nothing (traffic: the barrier never opened).
-local function need_preparation(run)
+---@param notes string[]   why the engine rejects
+local function need_preparation(run, notes)
   local replay = run.agentx
   if replay.phase ~= "failed" then return end
-  local failed = replay.failure
-  fault.raise(fault.FAILED, "the preparation failed%s; nothing was measured",
-    failed and (" in the %s phase: %s"):format(failed.phase, failed.text) or "")
+  local failure = replay.failure
+  fault.raise(fault.FAILED, "the preparation failed in the %s phase at t=%.14g ms, in lane %d%s; nothing was measured",
+    failure.phase, failure.at_ms, failure.lane + 1, notes[1] and ": " .. notes[1] or "")
 end
 
 --- Simulates a job.
@@ -121,9 +123,9 @@ local function simulate(job, args)
     result.code = ENGINE_CODES[sim.error_code] or result.code
     error(result, 0)
   end
-  need_preparation(result)
-  rawset(result, "params", job.values)
   local list = notes()
+  need_preparation(result, list)
+  rawset(result, "params", job.values)
   table.move(result.notes, 1, #result.notes, #list + 1, list)
   rawset(result, "notes", list)
   local stats = result.stats
@@ -165,7 +167,7 @@ function M.main(args)
   if wall.profile then terminal.err(profile.text(wall.profile)) end
   local signal = terminal.host.interrupted()
   terminal.host.quiet()
-  local verdicts, all_met = expect.judge(job.expectations, run.metrics, run.is_metric and function(name)
+  local verdicts, all_met = expect.judge(job.expectations, results.numbers(run), run.is_metric and function(name)
     return run:is_metric(name)
   end)
   if args.out then
@@ -181,7 +183,7 @@ function M.main(args)
 
   local screen = {
     version = aisim.version, file = job.file, seed = job.seed, settings = jobs.settings(job), run = run,
-    metrics = run.metrics, wall = wall, status = run.status, reason = rawget(run, "reason"),
+    metrics = results.numbers(run), wall = wall, status = run.status, reason = rawget(run, "reason"),
     verdicts = verdicts, notes = run.notes,
     pools = run.pools, timing = run.timing, custom = run.custom, agentx = run.agentx, saved = args.out,
   }

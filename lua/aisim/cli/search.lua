@@ -15,6 +15,21 @@ local function number_of(flag, text)
   return value
 end
 
+--- A mistake in what a flag says names the flag.
+local function check(args, record, spec)
+  local ok, result = pcall(experiment.check_search, record, spec)
+  if ok then return result end
+  local text = tostring(result)
+  local name, rest = text:match("^search%.(%a+)(.*)$")
+  if name and args[name] then
+    fault.usage("--%s %s: %s", name, args[name], (rest:gsub("^ = [^:]*", ""):gsub("^: ", "")))
+  end
+  if text:find("^search: from ") and (args.from or args.to) then
+    fault.usage("search: --from %s must be below --to %s", args.from or spec.from, args.to or spec.to)
+  end
+  return error(result, 0)
+end
+
 --- The scenario's search with the flags laid over it.
 local function search_of_args(args, S, record)
   local spec = {}
@@ -29,7 +44,7 @@ local function search_of_args(args, S, record)
     fault.usage("search: %s declares no search; add S.search = { param =, from =, to =, goal = }, or "
       .. "--param --from --to --goal", args.file)
   end
-  return experiment.check_search(record, spec)
+  return check(args, record, spec)
 end
 
 ---@param args table

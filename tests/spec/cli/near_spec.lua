@@ -21,6 +21,19 @@ describe("near names", function()
     assert.equal("ttft_ms", near.name("TTFT_ms", { "ttft_ms", "itl_ms" }))
   end)
 
+  it("takes a beginning for the shortest name that begins so", function()
+    assert.equal("ttft_ms", near.name("ttft", { "ttft_ms_by_class", "ttft_ms", "ttst_ms" }))
+    assert.equal("plays", near.name("plays_of_today", { "plays", "play" }))
+    assert.is_nil(near.name("tt", { "ttft_ms" }))
+  end)
+
+  it("lists what there is when nothing is near and the list is short", function()
+    assert.equal(" (keys here: arrivals, output)", near.hint_or_names("rate", { output = 1, arrivals = 1 }, "keys here"))
+    local many = {}
+    for i = 1, 30 do many[i] = "name" .. i end
+    assert.equal("", near.hint_or_names("rate", many, "keys here"))
+  end)
+
   it("says nothing rather than something far", function()
     assert.is_nil(near.name("colour", { "rate", "router", "workers" }))
     assert.equal("", near.hint("x", {}))

@@ -81,6 +81,6 @@ describe("a comparison", function()
       "unknown metric 'ttft_ms.maen' %(did you mean 'ttft_ms.mean'%?%)")
     assert.error_matches(function() aisim.compare(a, a, { thresholds = { ["ttft_ms.p99"] = "much" } }) end,
       "threshold of ttft_ms.p99: 'much': write 5%%")
-    assert.error_matches(function() aisim.compare(a, "/nowhere") end, "no report.json")
+    assert.error_matches(function() aisim.compare(a, "/nowhere") end, "no such folder")
   end)
 end)

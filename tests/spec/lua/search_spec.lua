@@ -74,7 +74,7 @@ describe("a search", function()
       assert.error_matches(function() run(options, function() return 1 end) end, text)
     end
     fails("search.param: unknown parameter 'y'", { param = "y", from = 1, to = 2 })
-    fails("search: from %(2.0%) must be below to %(1.0%)", { param = "x", from = 2, to = 1 })
+    fails("search: from %(2%) must be below to %(1%)", { param = "x", from = 2, to = 1 })
     fails("search.scale = 'log': from must be > 0", { param = "x", from = 0, to = 1, scale = "log" })
     fails("search.goal: ", { param = "x", from = 0, to = 1, goal = "y" })
     fails("search.goal: unknown metric 'yy' %(did you mean 'y'%?%)", { param = "x", from = 0, to = 1, goal = "yy < 2" })
