@@ -236,8 +236,6 @@ function Sim:autoscale(options) end
 ---@field starting integer
 ---@field draining integer
 ---@field queued integer      requests at its router
----@field add fun(self: aisim.Pool, n?: number)   Known, not modelled.
----@field remove fun(self: aisim.Pool, n?: number)   Known, not modelled.
 
 ---@class aisim.Worker
 ---@field id integer          over the whole simulation

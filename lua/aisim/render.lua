@@ -138,7 +138,7 @@ end
 ---@field version string
 ---@field file string
 ---@field seed integer
----@field settings { name: string, value: string, origin: string }[]    what is not a default
+---@field settings { name: string, value: string, origin: string? }[]    what is not a default
 ---@field pools string[]    one line each: "8 × qwen3-32b on h200_sxm, tp 2, 24,310 blocks of 16 (auto)"
 ---@field timing string     "timing: measured h200"
 ---@field metrics table<string, number>   run.metrics
@@ -154,7 +154,8 @@ local function header(screen, out)
     tostring(screen.seed or "?"))
   local settings = {}
   for i, setting in ipairs(screen.settings or {}) do
-    settings[i] = ("%s=%s (%s)"):format(setting.name, setting.value, setting.origin)
+    settings[i] = ("%s=%s"):format(setting.name, setting.value)
+      .. (setting.origin and (" (%s)"):format(setting.origin) or "")
   end
   for i, line in ipairs(packed(settings, "  ")) do
     out[#out + 1] = both_ends(i == 1 and left or "", line)

@@ -123,6 +123,27 @@ local function scorers(value)
   return out
 end
 
+local policies_of <const> = setmetatable({}, { __mode = "k" }) -- simulation -> number of the pool -> policy
+
+local function remember(sim, pool, policy)
+  policies_of[sim] = policies_of[sim] or {}
+  policies_of[sim][pool] = policy
+end
+
+--- The routers that are not the default: { name = "router" or "router.POOL", policy = }, in the order of the pools.
+---@param sim aisim.Sim
+---@return { name: string, policy: string }[]
+function M.of(sim)
+  local list, pools = {}, sim:pools_()
+  for i, pool in ipairs(pools) do
+    local policy = policies_of[sim] and policies_of[sim][i]
+    if policy and policy ~= "round_robin" then
+      list[#list + 1] = { name = #pools == 1 and "router" or "router." .. pool.name, policy = policy }
+    end
+  end
+  return list
+end
+
 --- Sets the policy of a pool.
 ---@param sim aisim.Sim
 ---@param options aisim.RouterOptions|function
@@ -130,7 +151,10 @@ function M.set(sim, options)
   if type(options) == "function" then options = { pick = options } end
   if type(options) == "table" and type(options.policy) == "string" and options.policy ~= "lua" then
     local pools = router_pools(sim, options)
-    for _, pool in ipairs(pools) do builtin_policy(sim, pool, options, #pools > 1) end
+    for _, pool in ipairs(pools) do
+      builtin_policy(sim, pool, options, #pools > 1)
+      remember(sim, pool, options.policy)
+    end
     return
   end
   local given = options
@@ -159,6 +183,7 @@ function M.set(sim, options)
   options.affinity = options.affinity and { policy = "round_robin", affinity = options.affinity }
   options.tick_ms = options.tick_ms or 0
   sim:router_(pool, options)
+  remember(sim, pool, options.name)
   if options.init then options.init(sim:pool_handle_(pool), given) end
 end
 

@@ -4,6 +4,7 @@ local aisim = require "aisim"
 local catalogue = require "aisim.cli.catalogue"
 local check = require "aisim.check"
 local clocks = require "aisim.cli.clocks"
+local declared = require "aisim.cli.declared"
 local fault = require "aisim.cli.fault"
 local help = require "aisim.cli.help"
 local jobs = require "aisim.cli.job"
@@ -30,7 +31,8 @@ end
 -- What calls functions of the script during a run: method -> how it is named.
 local CALLERS <const> = {
   on = "hook", router = "router", admission = "admission", at = "timer", after = "timer", every = "timer",
-  sessions = "sessions", series = "series", pool = "point", autoscale = "autoscaler",
+  sessions = "sessions", series = "series", pool = "point", autoscale = "autoscaler", workload = "traffic",
+  handoff = "hand-off",
 }
 
 --- Where a function was written, or a line in it.
@@ -54,9 +56,10 @@ local function functions_of(...)
   return list
 end
 
---- Runs setup and writes down the hooks, the scheduler points, and every function that is called later.
+--- Runs setup and writes down the hooks, the scheduler points, every function that is called later, and what else is
+-- declared.
 local function build(job)
-  local registered, points, called = {}, {}, {}
+  local registered, points, called, lines = {}, {}, {}, {}
   require "aisim.sim" -- defines the methods that are watched here
   local methods = require("aisim.core").methods["aisim.Sim"]
   local before = {}
@@ -72,6 +75,7 @@ local function build(job)
         if type(fn) == "function" then registered[#registered + 1] = { name = name, place = place_of(fn) } end
       end
       local result = original(sim, ...)
+      if declared.METHODS[method] then lines[#lines + 1] = declared.line(method, (...)) end
       for _, point in ipairs(method == "pool" and require("aisim.points").list or {}) do
         local fn = (...)[point.name]
         local what = ("%s of pool '%s'"):format(point.name, result.name)
@@ -85,7 +89,7 @@ local function build(job)
   for method, original in pairs(before) do methods[method] = original end
   if not ok then error(problem, 0) end
   jobs.need_used(job)
-  return sim, registered, points, called
+  return sim, registered, points, called, declared.text(lines)
 end
 
 local function clock_warnings(called, out)
@@ -120,14 +124,14 @@ end
 ---@return integer status
 function M.main(args)
   local job = jobs.load(args)
-  local out = { ("%s  %s"):format(job.file, job.title or "") }
+  local out = { job.title and ("%s  %s"):format(job.file, job.title) or job.file }
   if job.S then
     scenario.need_setup(job.S)
     if job.S.question then out[#out + 1] = table_of.text { { "question", job.S.question } } end
   end
   out[#out + 1] = ("seed         %d (%s)"):format(job.seed, job.seed_origin or "default")
   parameters(job, out)
-  local sim, registered, points, called = build(job)
+  local sim, registered, points, called, lines = build(job)
   if job.yaml then
     out[#out + 1] = "configuration\n  " .. job.yaml:gsub("\n$", ""):gsub("\n", "\n  ")
   else
@@ -138,6 +142,7 @@ function M.main(args)
       out[#out + 1] = ("pool '%s': %s\n  %s"):format(pool.name, pool.line, yaml)
     end
   end
+  if not job.yaml then out[#out + 1] = lines end
   hooks(registered, out)
   if #points > 0 then out[#out + 1] = "points\n" .. table_of.text(points, 2) end
   clock_warnings(called, out)

@@ -113,8 +113,9 @@ end
 
 --- What is not a default, for the head of the screen.
 ---@param job aisim.Job
----@return { name: string, value: string, origin: string }[]
-function M.settings(job)
+---@param sim? aisim.Sim   after setup: its routers are shown as well
+---@return { name: string, value: string, origin: string? }[]
+function M.settings(job, sim)
   local names, list = {}, {}
   for name in pairs(job.origins) do names[#names + 1] = name end
   table.sort(names)
@@ -125,6 +126,13 @@ function M.settings(job)
   end
   for _, override in ipairs(job.shown_overrides or job.overrides) do
     list[#list + 1] = { name = override.key, value = override.value, origin = "--set" }
+  end
+  local said = {}
+  for _, setting in ipairs(list) do
+    if setting.name:find("router", 1, true) then said[setting.value] = true end
+  end
+  for _, router in ipairs(sim and require("aisim.router").of(sim) or {}) do
+    if not said[router.policy] then list[#list + 1] = { name = router.name, value = router.policy } end
   end
   return list
 end

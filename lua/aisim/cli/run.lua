@@ -182,7 +182,7 @@ function M.main(args)
   end
 
   local screen = {
-    version = aisim.version, file = job.file, seed = job.seed, settings = jobs.settings(job), run = run,
+    version = aisim.version, file = job.file, seed = job.seed, settings = jobs.settings(job, run.sim), run = run,
     metrics = results.numbers(run), wall = wall, status = run.status, reason = rawget(run, "reason"),
     verdicts = verdicts, notes = run.notes,
     pools = run.pools, timing = run.timing, custom = run.custom, agentx = run.agentx, saved = args.out,

@@ -28,7 +28,8 @@ describe("near names", function()
   end)
 
   it("lists what there is when nothing is near and the list is short", function()
-    assert.equal(" (keys here: arrivals, output)", near.hint_or_names("rate", { output = 1, arrivals = 1 }, "keys here"))
+    assert.equal(" (keys here: arrivals, output)",
+      near.hint_or_names("rate", { output = 1, arrivals = 1 }, "keys here"))
     local many = {}
     for i = 1, 30 do many[i] = "name" .. i end
     assert.equal("", near.hint_or_names("rate", many, "keys here"))
