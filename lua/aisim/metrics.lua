@@ -65,7 +65,9 @@ local function declare(kind)
   return function(sim, options)
     options = check.options("sim:" .. kind, options, FIELDS[kind])
     refuse_built_in("sim:" .. kind, options.name)
-    if type(options.labels) == "string" then options.by = options.by or options.labels end
+    if options.labels then
+      options.by = options.by or type(options.labels) == "string" and options.labels or "label"
+    end
     remember(sim, kind, options)
     return sim:metric_(kind, options)
   end

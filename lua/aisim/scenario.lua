@@ -99,6 +99,9 @@ local function declare(decl, level)
   local S = setmetatable({}, {
     __index = record.values,
     __newindex = function(_, key, value)
+      if record.sealed then
+        error(("scenario.%s: comes too late, setup is running; assign it before"):format(tostring(key)), 2)
+      end
       local field = FIELDS[key]
       if not field then
         if key == "params" then error("scenario.params: declare them inside aisim.scenario { … }", 2) end
@@ -126,6 +129,10 @@ local function declare(decl, level)
   end
   return S
 end
+
+--- Nothing more may be declared: what a run reads of a scenario it has read.
+---@param S any
+function M.seal(S) hidden[S].sealed = true end
 
 --- What was declared: { file, line, params (list), expectations (list), values }.
 ---@param S any

@@ -149,7 +149,8 @@ aisim_status aisim_prediction_tree(aisim_value *tree, const char *const sets[], 
                                  "empty; a map with at least 'engine' expected");
     } else if (aisim_value_kind_of(tree) != AISIM_VALUE_MAP) {
         status = aisim_fail_mark(err, aisim_value_mark(tree), AISIM_EINVAL,
-                                 "a map with at least 'engine' expected, got a %s",
+                                 "a map with at least 'engine' expected, got %s %s",
+                                 aisim_value_kind_of(tree) == AISIM_VALUE_INTEGER ? "an" : "a",
                                  aisim_value_kind_name(tree));
     }
     for (uint32_t i = 0; i < n_sets && status == AISIM_OK; i++) {

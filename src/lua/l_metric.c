@@ -39,6 +39,9 @@ static const char *opt_label(lua_State *L, const aisim_l_declared *d)
     if (lua_isnoneornil(L, 3)) {
         return NULL;
     }
+    if (*d->by == '\0') {
+        aisim_l_fail(L, "metric '%s': has no labels; declare by = \"NAME\"", d->name);
+    }
     if (lua_type(L, 3) != LUA_TSTRING) {
         aisim_l_fail(L, "metric '%s': label: text expected, got %s", d->name, luaL_typename(L, 3));
     }

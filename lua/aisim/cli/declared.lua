@@ -45,7 +45,9 @@ local function described(method, argument)
   if type(argument) ~= "table" then return shown(argument) end
   local kind, options = rawget(argument, "kind"), rawget(argument, "options") -- a workload
   if method == "workload" and type(options) == "table" then return kind, options_of(options, {}) end
-  if method == "admission" and type(options) == "table" then return rawget(argument, "type"), options_of(options, {}) end
+  if method == "admission" and type(options) == "table" then
+    return rawget(argument, "type"), options_of(options, {})
+  end
   if method == "sessions" then return "sessions", options_of(argument, { body = true }) end
   if method == "router" then
     return argument.policy or argument.name or "lua", options_of(argument, { policy = true, name = true })

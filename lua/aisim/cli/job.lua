@@ -67,6 +67,7 @@ local function load_scenario(file, args)
     file = record.path, title = S.title, seed = seed, seed_origin = seed_origin,
     setup = function(sim)
       local _ <close> = core.call "setup"
+      scenario.seal(S)
       S.setup(sim, p)
     end,
     report = S.report and function(run)

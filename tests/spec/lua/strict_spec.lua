@@ -103,6 +103,14 @@ describe("a metric of one's own", function()
     assert.error_matches(function() sim:derive { name = "gpu_hours", value = print } end, "'gpu_hours' is a built%-in")
   end)
 
+  it("takes a label only where labels were declared", function()
+    assert.equal("scenarios/a.lua:2: metric 'x': has no labels; declare by = \"NAME\"",
+      message "support.cluster():hist { name = 'x' }:add(3, 'chat')")
+    local sim = support.cluster()
+    sim:hist { name = "x", by = "class" }:add(3, "chat")
+    sim:counter { name = "y", labels = true }:add(3, "chat")
+  end)
+
   it("says once which one got a number that is none", function()
     assert.equal("scenarios/a.lua:2: metric 'x': nan is not a finite number",
       message "support.cluster():counter { name = 'x' }:add(-(0 / 0))")
