@@ -405,8 +405,8 @@ typedef struct aisim_run_options {
 
 /** Runs until nothing is left, the limit, or a stop.
  *  @return AISIM_OK; AISIM_EINVAL (a prefill pool without a decode pool, or the other way round);
- * AISIM_ELIVELOCK (E-T8, text names time, rank, head of queue; or events that set each other for one
- * time without an end); AISIM_ECALLBACK and others from
+ * AISIM_ELIVELOCK (E-T8, text names time, rank, head of queue; or events that ask for each other at
+ * one time without an end); AISIM_ECALLBACK and others from
  * aisim_sim_abort; AISIM_EINTERRUPTED. */
 aisim_status aisim_sim_run(aisim_sim *sim, const aisim_run_options *options, aisim_error *err);
 
