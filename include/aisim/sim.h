@@ -222,6 +222,17 @@ typedef struct aisim_lineage {
 /** Asks the client of the request; without one its session is a root of its own. */
 void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out);
 
+/** Where a request comes from, for records: what a client knows beside the request itself. Sessions
+ *  are numbers of the simulation, 0 = none or unknown. */
+typedef struct aisim_descent {
+    const char *play;      /**< id of its play, NULL = none; lives as long as the client */
+    uint32_t lane;         /**< of the play, from 0; these two only with a play */
+    uint32_t play_ordinal; /**< of the play in its lane, from 0 */
+    uint32_t root_session, parent_session;
+} aisim_descent;
+/** Asks the client of a live request. */
+void aisim_sim_descent(const aisim_sim *sim, const aisim_request *request, aisim_descent *out);
+
 /** Hand-off: the rank that computes or has computed the prompt of a live request, AISIM_NONE =
  * none. O(1). */
 uint32_t aisim_sim_prefill_rank(const aisim_sim *sim, const aisim_request *request);
@@ -352,6 +363,8 @@ typedef struct aisim_client {
     int64_t (*ideal)(void *context, const aisim_request *request);
     /** NULL allowed: sessions without parents. */
     void (*lineage)(void *context, const aisim_request *request, aisim_lineage *out);
+    /** NULL allowed: no play, and the session is the root of itself. */
+    void (*descent)(void *context, const aisim_request *request, aisim_descent *out);
 } aisim_client;
 uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client);
 

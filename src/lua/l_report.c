@@ -73,6 +73,26 @@ static void keep_record(void *context, const aisim_record *record)
     }
 }
 
+static double session_number(uint32_t session)
+{
+    return session == 0 ? (double)NAN : (double)session;
+}
+
+/* What the workload knows of the request. */
+static void annotate(void *context, const aisim_request *request, aisim_record *record)
+{
+    const aisim_l_sim *s = context;
+    aisim_descent descent;
+    aisim_sim_descent(s->sim, request, &descent);
+    record->root_session_id = session_number(descent.root_session);
+    record->parent_session_id = session_number(descent.parent_session);
+    if (descent.play != NULL) {
+        record->play_id = descent.play;
+        record->play_ordinal = descent.play_ordinal;
+        record->lane = descent.lane;
+    }
+}
+
 aisim_recorder *aisim_l_recorder(lua_State *L, aisim_l_sim *s)
 {
     aisim_l_metrics *m = aisim_l_metrics_of(s);
@@ -81,6 +101,8 @@ aisim_recorder *aisim_l_recorder(lua_State *L, aisim_l_sim *s)
     }
     m->config.sink = keep_record;
     m->config.sink_context = m;
+    m->config.annotate = annotate;
+    m->config.annotate_context = s;
     m->recorder = aisim_recorder_new(&m->config);
     for (uint32_t i = 0; i < m->declared.len; i++) {
         aisim_l_metric_attach(L, m, m->declared.data[i]);
@@ -195,6 +217,7 @@ void aisim_l_metrics_finish(aisim_l_sim *s)
 {
     aisim_l_metrics *m = s->metrics;
     aisim_recorder_finish(m->recorder, aisim_sim_now(s->sim));
+    aisim_recorder_add_never_issued(m->recorder, aisim_l_agentx_never_issued(s));
     if (m->built) {
         aisim_results_free(&m->results);
     }

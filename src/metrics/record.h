@@ -46,7 +46,7 @@ typedef struct aisim_record {
     double play_ordinal, lane;
     const char *session_name; /**< takes the place of the number */
     double session_id;        /**< NaN = none */
-    const char *root_session_id, *parent_session_id;
+    double root_session_id, parent_session_id;
     double turn;
     const char *class_name;
     const char *phase, *status;

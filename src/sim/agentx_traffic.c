@@ -37,6 +37,8 @@ typedef struct sent {
     aisim_handle request;
     uint32_t play, node;
     uint64_t slot; /* instance of the play */
+    uint32_t lane, k;
+    uint32_t root_session, parent_session; /* 0 = none, or lineage absent */
     uint32_t next_free;
 } sent;
 
@@ -56,7 +58,6 @@ struct aisim_agentx_traffic {
     uint64_t timer;
     int64_t timer_ns;
     aisim_agentx_phase phase;
-    uint32_t next_session;
     aisim_map sessions; /* (slot, conversation) -> session number, while the play lives */
     aisim_map warmed;   /* slot -> the request that its warm-up sent last */
 };
@@ -169,14 +170,34 @@ static void on_timer(void *context, aisim_sim *sim, int64_t t_ns)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static uint32_t session_of(aisim_agentx_traffic *t, const aisim_agentx_request *request)
+static uint32_t session_of(aisim_agentx_traffic *t, uint64_t slot, uint32_t conversation)
 {
-    uint32_t session = aisim_map_get(&t->sessions, request->slot, request->conversation);
+    uint32_t session = aisim_map_get(&t->sessions, slot, conversation);
     if (session == AISIM_NONE) {
-        session = t->next_session++;
-        aisim_map_set(&t->sessions, request->slot, request->conversation, session);
+        session = aisim_sim_next_session(t->sim);
+        aisim_map_set(&t->sessions, slot, conversation, session);
     }
     return session;
+}
+
+/* A conversation has its number from the first request on that it, or a child of it, sends. */
+static uint32_t relative_of(aisim_agentx_traffic *t, const aisim_agentx_request *request,
+                            uint32_t conversation)
+{
+    bool known = request->lineage && conversation != AISIM_NONE;
+    return known ? session_of(t, request->slot, conversation) : 0;
+}
+
+/* Place of the request in its conversation. */
+static uint16_t turn_of(const aisim_agentx_request *request)
+{
+    const aisim_play_conversation *c = &request->play->conversations[request->conversation];
+    const uint32_t *stream = request->play->conversation_requests + c->first;
+    uint32_t turn = 0;
+    while (turn + 1 < c->count && stream[turn] != request->request) {
+        turn++;
+    }
+    return turn < UINT16_MAX ? (uint16_t)turn : UINT16_MAX;
 }
 
 static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t handle)
@@ -197,7 +218,8 @@ static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t han
                            .client = t->client,
                            .cookie = index,
                            .pool = t->pool,
-                           .session = session_of(t, request),
+                           .session = session_of(t, request->slot, request->conversation),
+                           .turn = turn_of(request),
                            .class_id = t->class_id,
                            .phase = request->phase == AISIM_AGENTX_PRIMER   ? AISIM_PHASE_PRIMER
                                     : request->phase == AISIM_AGENTX_WARMUP ? AISIM_PHASE_WARMUP
@@ -207,6 +229,10 @@ static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t han
     s->play = request->play->ordinal;
     s->node = request->request;
     s->slot = request->slot;
+    s->lane = request->lane;
+    s->k = request->k;
+    s->root_session = relative_of(t, request, request->root);
+    s->parent_session = relative_of(t, request, request->parent);
     if (request->phase == AISIM_AGENTX_WARMUP) {
         aisim_map_set(&t->warmed, s->slot, 0, s->node);
     }
@@ -273,6 +299,17 @@ static void on_lineage(void *context, const aisim_request *r, aisim_lineage *out
     uint32_t conversation = play->requests[s->node].conversation;
     const aisim_play_conversation *c = &play->conversations[conversation];
     *out = (aisim_lineage){s->slot, conversation, c->parent, c->root, c->lineage};
+}
+
+static void on_descent(void *context, const aisim_request *r, aisim_descent *out)
+{
+    const aisim_agentx_traffic *t = context;
+    const sent *s = &t->sent.data[r->cookie];
+    *out = (aisim_descent){.play = t->corpus->plays[s->play].id,
+                          .lane = s->lane,
+                          .play_ordinal = s->k,
+                          .root_session = s->root_session,
+                          .parent_session = s->parent_session};
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -372,8 +409,7 @@ aisim_status aisim_sim_agentx(aisim_sim *sim, const aisim_corpus *corpus,
                                 .n_lanes = config->lanes,
                                 .free_sent = AISIM_NONE,
                                 .timer_ns = AISIM_NEVER,
-                                .phase = AISIM_AGENTX_START,
-                                .next_session = 1};
+                                .phase = AISIM_AGENTX_START};
     aisim_agentx_callbacks callbacks = {.send = on_send,
                                         .cancel = on_cancel,
                                         .phase = on_phase,
@@ -391,7 +427,8 @@ aisim_status aisim_sim_agentx(aisim_sim *sim, const aisim_corpus *corpus,
                            .terminal = on_terminal,
                            .free = on_free,
                            .ideal = on_ideal,
-                           .lineage = on_lineage};
+                           .lineage = on_lineage,
+                           .descent = on_descent};
     t->client = aisim_sim_client_add(sim, &client);
     *out = t;
     return AISIM_OK;

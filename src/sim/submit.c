@@ -414,6 +414,17 @@ void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim
     }
 }
 
+void aisim_sim_descent(const aisim_sim *sim, const aisim_request *request, aisim_descent *out)
+{
+    *out = (aisim_descent){.root_session = request->session};
+    if (request->client != AISIM_NO_CLIENT) {
+        const aisim_client *client = &sim->clients.data[request->client];
+        if (client->descent != NULL) {
+            client->descent(client->context, request, out);
+        }
+    }
+}
+
 void aisim_sim_admission(aisim_sim *sim, aisim_admission_fn fn, void *context)
 {
     sim->admission = fn;
