@@ -48,7 +48,8 @@ extern "C" {
     X(KV_LEVEL, "")                                                                                \
     X(VERIFY, "")                                                                                  \
     X(RANK_TOTALS, "")                                                                             \
-    X(UNFINISHED, "")
+    X(UNFINISHED, "")                                                                              \
+    X(DECIDE, "")
 
 typedef enum {
 #define X(name, hook) AISIM_EV_##name,
@@ -119,6 +120,22 @@ typedef struct aisim_rank_totals {
     uint64_t lookups, hits, hit_blocks, deferred; /**< of waiting requests */
     int64_t fence_ns;                             /**< by which copies delayed passes */
 } aisim_rank_totals;
+
+/** One decision of a router (DECIDE), with what was there before its request was placed. Blocks are
+ *  leading full prompt blocks; resident ones are the truth, whatever the policy believes. */
+typedef struct aisim_decision_facts {
+    const char *pool, *policy; /**< names */
+    const char *by;            /**< "policy", "binding", "tentative", "pin" (spec/routing.md §3, §4) */
+    double cost;               /**< of the chosen target, NaN = the policy has none */
+    uint32_t targets;          /**< that were eligible */
+    uint32_t worker, rank_in_worker;           /**< chosen: global worker, its rank; from 0 */
+    uint32_t best_worker, best_rank_in_worker; /**< eligible target with most resident blocks; ties:
+                                                    the chosen one, then the lowest */
+    int64_t overlap_blocks;            /**< the policy counted on, -1 = it does not use overlaps */
+    uint64_t chosen_blocks, best_blocks; /**< resident on those two */
+    uint64_t active_requests, active_requests_min; /**< of the chosen, least of the eligible */
+    uint64_t waiting, running, kv_used, kv_total;  /**< of the chosen */
+} aisim_decision_facts;
 
 typedef struct aisim_event {
     aisim_event_type type;
@@ -199,6 +216,7 @@ typedef struct aisim_event {
             uint32_t drafted, accepted; /**< VERIFY: one verification of request, before trimming */
         } verify;
         const aisim_rank_totals *totals; /**< RANK_TOTALS, valid during the call */
+        const aisim_decision_facts *decision; /**< DECIDE, valid during the call */
     } u;
 } aisim_event;
 
@@ -262,6 +280,8 @@ static inline void aisim_emit(const aisim_observers *observers, const aisim_even
  * the level of a rank changes outside of a pass end, that is after planning. UNFINISHED: once for
  * each request that has arrived and is still live, by id, just before RUN_END (t_ns = end of the
  * run), so that its scheduler events are counted. RANK_TOTALS: once for each rank before RUN_END.
+ * DECIDE: whenever a router has placed a request, in each pool, before anything is booked;
+ * `request` has arrived and is not dispatched yet.
  * HOST_STORE, HOST_LOAD, HOST_EVICT use u.transfer (end_ns: when it will be done); an eviction is
  * told with the store that needs the room. */
 

@@ -176,6 +176,12 @@ typedef struct aisim_targets {
  *  share. */
 typedef enum { AISIM_ROUTER_DEVICE, AISIM_ROUTER_HOST, AISIM_ROUTER_SHARED } aisim_router_tier;
 
+/** How a policy came to its last choice. */
+typedef struct aisim_choice {
+    const char *by; /**< "policy", "binding", "tentative", "pin" */
+    double cost;    /**< of the chosen target, NaN = none */
+} aisim_choice;
+
 /** A routing policy: pick returns an index into targets, or AISIM_NONE = queue at the router.
  *  Anything else is an error of the policy. overlap, if not NULL, receives the overlap in blocks
  * that the policy counted on, or -1. On failure fill err and return AISIM_NONE. */
@@ -208,6 +214,8 @@ typedef struct aisim_router {
                  const aisim_targets *targets, double *costs, aisim_error *err);
     /** Rank to which the affinity of the request is bound, AISIM_NONE = not. NULL = no affinity. */
     uint32_t (*bound)(void *context, const aisim_request *request);
+    /** Explains the last choice of pick; NULL = by the policy, without a cost. */
+    void (*explain)(void *context, aisim_choice *out);
     int64_t delay_ns; /**< an arrival is decided about so much later, with the figures of then */
     bool regret;      /**< measure chosen and best residency of each decision, O(targets) */
 } aisim_router;

@@ -63,6 +63,11 @@ function Run:csv(path) end
 --- A page with tables and plots.
 ---@param path string
 function Run:html(path) end
+--- The run in the format of another tool: its files in a folder that exists, or its summary as text without one.
+---@param format "aiperf"|"vllm"|"prometheus"
+---@param folder? string
+---@return string?
+function Run:export(format, folder) end
 --- The time series as CSV, of a run with series_ms; as text without a path.
 ---@param path? string
 ---@return string?

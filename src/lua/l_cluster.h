@@ -14,6 +14,8 @@ typedef struct aisim_l_pool_info {
     aisim_role role;
     char *line;   /**< "8 × qwen3-32b on h200_sxm, tp 2, 24310 blocks of 16 (auto)" */
     char *timing; /**< "default", "fixed", …, "function" */
+    char *served; /**< name of the model, NULL = none */
+    uint64_t context_length; /**< M, 0 = no limit */
     double gpus;  /**< of one worker */
     uint64_t blocks, batched_tokens; /**< of one rank */
     uint32_t block_size;

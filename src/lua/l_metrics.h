@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "lua/l_common.h"
+#include "metrics/profile_log.h"
 #include "metrics/recorder.h"
 #include "metrics/report.h"
 #include "metrics/request_log.h"
@@ -37,6 +38,7 @@ typedef struct aisim_l_metrics {
     uint64_t max_records;              /**< 0 = keep none */
     uint64_t lost_records;             /**< beyond max_records */
     aisim_request_logs logs;           /**< files that get every record as it comes */
+    aisim_profile_log *profile_log;    /**< the same, as AIPerf writes it */
     uint64_t preparation_records;      /**< of primer and warmup */
     aisim_results results;
     bool built; /**< results hold the report */

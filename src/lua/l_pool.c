@@ -33,6 +33,7 @@ void aisim_l_cluster_free(aisim_l_sim *s)
         aisim_free(c->pools.data[i].name);
         aisim_free(c->pools.data[i].line);
         aisim_free(c->pools.data[i].timing);
+        aisim_free(c->pools.data[i].served);
         aisim_value_free(c->pools.data[i].configuration);
     }
     if (c != NULL) {
@@ -396,15 +397,19 @@ static int sim_pool_handle(lua_State *L)
     return 1;
 }
 
-/* core sim:pools_() -> list of {name=, role=, line=, timing=, workers=, gpus=}: what the screen
- * says */
+/* core sim:pools_() -> list of {name=, role=, line=, timing=, model=, context_length=, workers=,
+ * gpus=, blocks=, block_size=}: what the screen and the exports say */
 static int sim_pools(lua_State *L)
 {
     const aisim_l_cluster *c = aisim_l_cluster_of(aisim_l_check_sim(L, 1));
     lua_createtable(L, (int)c->pools.len, 0);
     for (uint32_t i = 0; i < c->pools.len; i++) {
         const aisim_l_pool_info *pool = &c->pools.data[i];
-        lua_createtable(L, 0, 8);
+        lua_createtable(L, 0, 10);
+        lua_pushstring(L, pool->served);
+        lua_setfield(L, -2, "model");
+        lua_pushinteger(L, (lua_Integer)pool->context_length);
+        lua_setfield(L, -2, "context_length");
         lua_pushstring(L, pool->name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, aisim_l_role_text(pool->role));

@@ -53,6 +53,7 @@ void aisim_l_metrics_free(aisim_l_sim *s)
     }
     aisim_request_log_discard(m->logs.measured);
     aisim_request_log_discard(m->logs.preparation);
+    aisim_profile_log_discard(m->profile_log);
     aisim_recorder_free(m->recorder);
     aisim_array_free(&m->declared);
     aisim_array_free(&m->slos);
@@ -66,6 +67,9 @@ static void keep_record(void *context, const aisim_record *record)
     aisim_l_metrics *m = context;
     m->preparation_records += strcmp(record->phase, "profile") != 0;
     aisim_request_logs_sink(&m->logs, record);
+    if (m->profile_log != NULL) {
+        aisim_profile_log_add(m->profile_log, record);
+    }
     if (m->records.len < m->max_records) {
         aisim_array_push(&m->records, *record);
     } else {

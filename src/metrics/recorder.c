@@ -130,6 +130,7 @@ static void add_to_cohort(aisim_recorder *recorder, const aisim_request *request
     recorder->output_tokens += request->generated;
     recorder->reused_tokens += request->max_reused;
     recorder->first_reused_tokens += request->first_reused;
+    recorder->host_reused_tokens += request->host_reused;
     recorder->hits += request->first_reused > 0;
     if (!isnan(record->overlap_best_blocks)) {
         recorder->regret_decisions++;
@@ -185,9 +186,7 @@ static bool at_prefill_worker(const aisim_recorder *recorder, const aisim_reques
 static void complete_record(aisim_recorder *recorder, const aisim_request *request,
                             aisim_record *record)
 {
-    if (request->class_id < recorder->classes.len) {
-        record->class_name = recorder->classes.data[request->class_id].name;
-    }
+    aisim_recorder_names(recorder, request, record);
     bool moved = (request->flags & AISIM_REQF_MOVED) != 0;
     record->decode_worker = worker_number(recorder, request->rank);
     record->prefill_worker = record->decode_worker;
@@ -198,9 +197,6 @@ static void complete_record(aisim_recorder *recorder, const aisim_request *reque
     }
     if (!moved && at_prefill_worker(recorder, request)) {
         record->decode_worker = (double)NAN; /* it never got there */
-    }
-    if (recorder->config.annotate != NULL) {
-        recorder->config.annotate(recorder->config.annotate_context, request, record);
     }
 }
 

@@ -111,6 +111,7 @@ struct aisim_recorder {
     uint32_t first_measured;                      /* id of the first measured arrival, 0 = none */
     bool first_known; /* … and it completed: observation start is fixed */
     uint64_t input_tokens, output_tokens, reused_tokens, first_reused_tokens, hits;
+    uint64_t host_reused_tokens; /* part of first_reused_tokens */
     uint64_t ideal_tokens;
     bool ideal_known;
     uint64_t good, good_output_tokens;
@@ -157,6 +158,9 @@ struct aisim_recorder {
 aisim_class_state *aisim_recorder_class_state(aisim_recorder *recorder, uint16_t class_id);
 /** What ends at t_ns is in the figures: not of the preparation, not outside of the window. */
 bool aisim_recorder_counts(const aisim_recorder *recorder, int64_t t_ns);
+/** What neither the request nor the events tell: names of its class, its play, its sessions. */
+void aisim_recorder_names(const aisim_recorder *recorder, const aisim_request *request,
+                          aisim_record *record);
 /** transfer.end */
 void aisim_recorder_transfer(aisim_recorder *recorder, const aisim_event *event);
 /** Hand-offs of a request that is over, asked once. @return false = it had none */

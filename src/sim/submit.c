@@ -1,6 +1,7 @@
 /* submit.c - a request from its creation to its end, outside the ranks: arrival, admission,
  * routing, cancellation, and what happens when it is over. */
 #include <inttypes.h>
+#include <math.h>
 
 #include "sim/sim_internal.h"
 
@@ -214,6 +215,54 @@ static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overl
     sim_wake(sim, sim->rank_workers.data[rank]);
 }
 
+/* What a decision was like, told before it changes anything. */
+static void tell_decision(const aisim_sim *sim, const sim_pool *pool, const aisim_request *r,
+                          uint32_t rank, int64_t overlap)
+{
+    const aisim_router *router = &pool->router;
+    aisim_choice choice = {"policy", (double)NAN};
+    if (router->explain != NULL) {
+        router->explain(router->context, &choice);
+    }
+    aisim_rank_view view;
+    aisim_sim_rank(sim, rank, &view);
+    aisim_decision_facts facts = {.pool = pool->name,
+                                  .policy = pool->router_name,
+                                  .by = choice.by,
+                                  .cost = choice.cost,
+                                  .targets = pool->targets.len,
+                                  .worker = view.worker,
+                                  .rank_in_worker = view.rank_in_worker,
+                                  .overlap_blocks = overlap,
+                                  .chosen_blocks = aisim_sim_overlap_blocks(sim, r, rank),
+                                  .active_requests = sim->loads.data[rank].active_requests,
+                                  .waiting = view.waiting,
+                                  .running = view.running,
+                                  .kv_used = view.kv_active,
+                                  .kv_total = view.kv_total};
+    uint32_t best = rank;
+    facts.best_blocks = facts.chosen_blocks;
+    facts.active_requests_min = facts.active_requests;
+    for (uint32_t i = 0; i < pool->targets.len; i++) {
+        uint32_t target = pool->targets.data[i];
+        uint64_t blocks = aisim_sim_overlap_blocks(sim, r, target);
+        uint64_t active = sim->loads.data[target].active_requests;
+        if (blocks > facts.best_blocks) {
+            facts.best_blocks = blocks;
+            best = target;
+        }
+        if (active < facts.active_requests_min) {
+            facts.active_requests_min = active;
+        }
+    }
+    aisim_sim_rank(sim, best, &view);
+    facts.best_worker = view.worker;
+    facts.best_rank_in_worker = view.rank_in_worker;
+    aisim_event event = {.type = AISIM_EV_DECIDE, .rank = rank, .t_ns = sim->now_ns, .request = r};
+    event.u.decision = &facts;
+    aisim_emit(&sim->engine.observers, &event);
+}
+
 bool sim_route(aisim_sim *sim, uint32_t slot)
 {
     sim_pool *pool = sim_pool_of(sim, sim_request(sim, slot));
@@ -236,6 +285,9 @@ bool sim_route(aisim_sim *sim, uint32_t slot)
         return false;
     }
     AISIM_CHECK(choice < targets.n);
+    if (aisim_wanted(&sim->engine.observers, AISIM_EV_DECIDE)) {
+        tell_decision(sim, pool, sim_request(sim, slot), pool->targets.data[choice], overlap);
+    }
     if (sim_handoff_under_way(sim, slot)) {
         sim_handoff_place(sim, slot, pool->targets.data[choice], overlap);
     } else {

@@ -7,11 +7,9 @@ local lfs = require "lfs"
 
 local M = {}
 
---- Every file that a verb may write into its folder.
-local KNOWN <const> = {
-  "report.json", "requests.jsonl", "preparation.jsonl", "timeseries.csv", "timeline.json", "wall.json", "sweep.csv",
-  "sweep.json", "search.json", "compare.csv", "compare.json", "report.html",
-}
+--- Every file that a verb may write into its folder, in the order in which they are written.
+local KNOWN <const> = {}
+for i, file in ipairs(require("aisim.cli.outputs").FILES) do KNOWN[i] = file.name end
 
 local function entries(dir)
   local names = {}
