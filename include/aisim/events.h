@@ -108,7 +108,12 @@ typedef struct aisim_rank_totals {
     uint64_t allocated_blocks; /**< taken fresh from the device pool */
     uint64_t published_blocks; /**< identities that became visible on the device */
     uint64_t evicted_blocks;   /**< cached device blocks that made room */
-    bool host;                 /**< the rank has a host tier; the rest is 0 without one */
+    bool state; /**< it keeps recurrent states (spec/engine.md §11); the next six are 0 without */
+    uint64_t state_checkpoints; /**< published */
+    double state_bytes;         /**< of one */
+    uint64_t state_admissions, state_restores;
+    uint64_t state_matched_tokens, state_usable_tokens; /**< E-S8: blocks there; a checkpoint too */
+    bool host; /**< the rank has a host tier; the rest is 0 without one */
     bool pool;                 /**< first rank of its host pool: the next five speak of the pool */
     uint64_t host_blocks, host_resident, host_used, host_peak, host_evicted;
     uint64_t jobs[2], completed[2], blocks[2], bytes[2]; /**< submitted, ended, submitted */

@@ -130,6 +130,9 @@ uint64_t aisim_sim_figure(const aisim_sim *sim, aisim_figure figure, uint32_t ra
 uint32_t aisim_sim_touched(aisim_sim *sim, uint32_t n, const uint32_t ranks[], uint64_t *reading,
                            uint32_t places[]);
 void aisim_sim_rank(const aisim_sim *sim, uint32_t rank, aisim_rank_view *out);
+/** Blocks of kv_active that are recurrent state, checkpoints that are being read included;
+ *  UINT64_MAX for a model without. O(extents) */
+uint64_t aisim_sim_state_blocks(const aisim_sim *sim, uint32_t rank);
 
 /** What a pool consists of. Numbers of workers and ranks are global, ascending; workers that were
  *  removed keep theirs. */
@@ -250,6 +253,8 @@ uint64_t aisim_sim_router_queue(const aisim_sim *sim);
 
 /** Sets the policy of a pool; default is round_robin over targets. */
 void aisim_sim_router(aisim_sim *sim, uint32_t pool, const aisim_router *router);
+/** Name of the policy of a pool. */
+const char *aisim_sim_router_name(const aisim_sim *sim, uint32_t pool);
 /** The same policy wants to hear of more: its callbacks are replaced. Before the pool has a
  * request.
  */

@@ -59,6 +59,10 @@ struct aisim_recorder;
 void aisim_l_record_worker(aisim_l_sim *s, struct aisim_recorder *recorder, uint32_t pool,
                            uint32_t worker, int64_t from_ns, bool provisioned);
 
+/** `configuration` of the report: what every pool is, every default written out. */
+struct aisim_results;
+void aisim_l_configuration_report(aisim_l_sim *s, struct aisim_results *out);
+
 /** Pushes the handle of a worker. */
 void aisim_l_push_worker(lua_State *L, aisim_l_sim *s, uint32_t worker);
 

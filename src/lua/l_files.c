@@ -82,12 +82,13 @@ static void sample(aisim_l_files *files, int64_t t_ns)
         state.kv_cached += view.kv_inactive;
         state.kv_total += view.kv_total;
         state.host_used += view.host_used;
+        uint64_t of_states = aisim_sim_state_blocks(sim, i);
+        state.state_used = of_states == UINT64_MAX ? of_states : state.state_used + of_states;
         aisim_rank_view next = {.worker = AISIM_NONE};
         if (i + 1 < ranks) {
             aisim_sim_rank(sim, i + 1, &next);
         }
         if (next.worker != view.worker) {
-            state.state_used = UINT64_MAX;
             state.in_flight_clients = files->in_flight;
             state.live_plays = files->live_plays;
             state.router_queue = aisim_sim_router_queue(sim);

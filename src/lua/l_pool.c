@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "config/emit.h"
 #include "lua/l_cluster.h"
 #include "lua/l_engine.h"
 
@@ -433,22 +432,6 @@ static int sim_pools(lua_State *L)
     return 1;
 }
 
-/* core sim:configuration_(i) -> resolved engine table of the i-th pool as YAML; behind each value
- * where it came from */
-static int sim_configuration(lua_State *L)
-{
-    aisim_l_sim *s = aisim_l_check_sim(L, 1);
-    const aisim_l_cluster *c = aisim_l_cluster_of(s);
-    lua_Integer i = luaL_checkinteger(L, 2);
-    aisim_l_handoff_show(L, s);
-    luaL_argcheck(L, i >= 1 && i <= (lua_Integer)c->pools.len, 2, "no such pool");
-    aisim_text yaml = {0};
-    aisim_emit_yaml_origins(c->pools.data[i - 1].configuration, &yaml);
-    lua_pushstring(L, aisim_text_get(&yaml));
-    aisim_text_free(&yaml);
-    return 1;
-}
-
 /* core sim:ranks_() -> number of ranks */
 static int sim_ranks(lua_State *L)
 {
@@ -494,6 +477,5 @@ void aisim_l_pool_register(lua_State *L)
                                       {"pool_handle_", sim_pool_handle},
                                       {"ranks_", sim_ranks},
                                       {"pools_", sim_pools},
-                                      {"configuration_", sim_configuration},
                                       {NULL, NULL}});
 }

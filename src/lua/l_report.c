@@ -122,6 +122,7 @@ void aisim_l_record_worker(aisim_l_sim *s, aisim_recorder *recorder, uint32_t in
                                        .role = aisim_l_role_text(pool->role),
                                        .gpus = pool->gpus,
                                        .blocks = pool->blocks,
+                                       .block_size = pool->block_size,
                                        .batched_tokens = pool->batched_tokens,
                                        .from_ns = from_ns,
                                        .provisioned = provisioned};
@@ -215,6 +216,7 @@ static void build_results(aisim_l_sim *s, aisim_results *results)
     aisim_report_build(results, s->metrics->recorder, &meta);
     aisim_l_timing_report(s, results, aisim_results_find(results, 0, "totals"));
     aisim_l_agentx_report_all(s, results);
+    aisim_l_configuration_report(s, results);
 }
 
 void aisim_l_metrics_finish(aisim_l_sim *s)

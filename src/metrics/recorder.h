@@ -85,6 +85,7 @@ typedef struct aisim_recorder_worker_info {
     double gpus;             /**< per worker */
     uint32_t first_rank, ranks;
     uint64_t blocks;         /**< KV blocks of one rank; the level is 0 of blocks at first */
+    uint32_t block_size;     /**< tokens of one, 0 = unknown */
     uint64_t batched_tokens; /**< budget of one pass of one rank, 0 = unknown */
     int64_t from_ns;         /**< when it joined, 0 = with the run */
     bool provisioned;        /**< paid for from then on */

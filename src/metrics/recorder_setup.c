@@ -145,6 +145,7 @@ void aisim_recorder_worker(aisim_recorder *recorder, const aisim_recorder_worker
                               .first_rank = info->first_rank,
                               .ranks = info->ranks,
                               .blocks = info->blocks,
+                              .block_size = info->block_size,
                               .batched_tokens = info->batched_tokens};
     uint32_t worker = recorder->workers.len;
     aisim_array_push(&recorder->workers, sums);

@@ -67,6 +67,7 @@ typedef struct aisim_worker_sums {
     double gpus;
     uint32_t first_rank, ranks;
     uint64_t blocks, batched_tokens;
+    uint32_t block_size;
     AISIM_ARRAY(aisim_provision) provisions; /* ascending */
     uint64_t completed, input_tokens, output_tokens, preemptions, evicted_blocks;
 } aisim_worker_sums;

@@ -184,6 +184,21 @@ static void put_provision(aisim_results *results, uint32_t totals, const aisim_r
     aisim_results_number(results, totals, "gpus", base->gpus);
 }
 
+/* KV tokens that fit on the provisioned workers, time-weighted like gpus. */
+static void put_capacity(aisim_results *results, uint32_t totals, const aisim_recorder *recorder,
+                         const rate_base *base)
+{
+    double tokens = recorder->workers.len > 0 ? 0 : (double)NAN;
+    double span_ns = (double)(base->to_ns - base->from_ns);
+    for (uint32_t i = 0; i < recorder->workers.len; i++) {
+        const aisim_worker_sums *worker = &recorder->workers.data[i];
+        double held_ns = (double)aisim_report_worker_ns(worker, base->from_ns, base->to_ns);
+        double own = (double)worker->blocks * worker->block_size * worker->ranks;
+        tokens += worker->block_size > 0 ? aisim_report_ratio(held_ns, span_ns) * own : (double)NAN;
+    }
+    aisim_results_number(results, totals, "kv_cache_pool_tokens", tokens);
+}
+
 static void put_reuse(aisim_results *results, uint32_t totals, const aisim_recorder *recorder,
                       const rate_base *base)
 {
@@ -363,6 +378,26 @@ static void put_blocks(aisim_results *results, uint32_t totals, const aisim_reco
     aisim_results_number(results, host, "fence_ms", aisim_ms_from_ns(sum->fence_ns));
 }
 
+/* Recurrent states, of the whole run. */
+static void put_state_cache(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
+{
+    const aisim_rank_totals *sum = &recorder->blocks;
+    if (!sum->state) {
+        aisim_results_null(results, totals, "state_cache");
+        return;
+    }
+    uint32_t state = aisim_results_object(results, totals, "state_cache");
+    aisim_results_uint(results, state, "checkpoints", sum->state_checkpoints);
+    aisim_results_number(results, state, "checkpoint_bytes", sum->state_bytes);
+    aisim_results_uint(results, state, "admissions", sum->state_admissions);
+    aisim_results_uint(results, state, "hits", sum->state_restores);
+    aisim_results_uint(results, state, "matched_tokens", sum->state_matched_tokens);
+    aisim_results_uint(results, state, "usable_tokens", sum->state_usable_tokens);
+    aisim_results_number(
+        results, state, "usable_ratio",
+        aisim_report_ratio((double)sum->state_usable_tokens, (double)sum->state_matched_tokens));
+}
+
 /* router.regret (spec/routing.md §7): a prediction about residency, never cache reuse. */
 static void put_routing(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
 {
@@ -399,6 +434,7 @@ static void put_totals(aisim_results *results, aisim_recorder *recorder)
     put_durations(results, totals, recorder);
     put_provision(results, totals, recorder, &base);
     put_rates(results, totals, recorder, &base);
+    put_capacity(results, totals, recorder, &base);
     put_reuse(results, totals, recorder, &base);
     put_goodput(results, totals, recorder, &base);
     aisim_results_uint(results, totals, "preemptions", recorder->preemptions);
@@ -413,6 +449,7 @@ static void put_totals(aisim_results *results, aisim_recorder *recorder)
     put_scheduler(results, totals, recorder, &base);
     put_transfers(results, totals, recorder);
     put_blocks(results, totals, recorder, &base);
+    put_state_cache(results, totals, recorder);
     put_plays(results, totals, recorder);
     put_trend(results, totals, recorder);
     put_routing(results, totals, recorder);

@@ -453,6 +453,11 @@ void aisim_sim_router(aisim_sim *sim, uint32_t index, const aisim_router *router
     aisim_sim_router_listen(sim, index, router);
 }
 
+const char *aisim_sim_router_name(const aisim_sim *sim, uint32_t index)
+{
+    return sim->pools.data[index].router_name;
+}
+
 void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out)
 {
     uint32_t session = request->session != 0 ? request->session : AISIM_NO_SESSION;

@@ -159,9 +159,9 @@ local function simulate(job, args)
 end
 
 local function wall_json(wall)
-  return ('{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s%s}'):format(wall.wall_ms,
-    wall.setup_ms, wall.events, wall.passes,
-    wall.wall_ms > 0 and ("%.0f"):format(wall.events / wall.wall_ms * 1000) or "null",
+  local function rate(count) return wall.wall_ms > 0 and ("%.0f"):format(count / wall.wall_ms * 1000) or "null" end
+  local form = '{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s,"processed_tokens_per_s":%s%s}'
+  return form:format(wall.wall_ms, wall.setup_ms, wall.events, wall.passes, rate(wall.events), rate(wall.tokens),
     wall.profile and ',"profile":' .. profile.json(wall.profile) or "")
 end
 
@@ -193,6 +193,7 @@ function M.main(args)
   local verdicts, all_met = expect.judge(job.expectations, run.metrics, run.is_metric and function(name)
     return run:is_metric(name)
   end)
+  wall.tokens = run.metrics.total_input_tokens + run.metrics.total_output_tokens
   if args.out then
     local writers = {
       ["report.json"] = function(path) run:json(path) end,
