@@ -150,6 +150,7 @@ typedef struct aisim_event {
     union {
         struct {
             uint32_t worker;        /**< global worker from 0 */
+            bool bound;             /**< a live affinity binding decided */
             int64_t overlap_blocks; /**< -1 = the policy does not use overlaps */
             int64_t chosen_blocks; /**< router.regret: there on the chosen target, -1 = not asked */
             int64_t best_blocks;   /**< the same on the eligible target that has most */

@@ -72,6 +72,8 @@ void aisim_l_configuration_report(aisim_l_sim *s, aisim_results *out)
         aisim_results_text(out, pool, "pool", info->name);
         aisim_results_text(out, pool, "role", aisim_l_role_text(info->role));
         aisim_results_text(out, pool, "router", aisim_sim_router_name(s->sim, i));
+        aisim_results_text(out, pool, "timing", info->timing); /* "function": instead of engine's */
+        aisim_results_uint(out, pool, "blocks", info->blocks);  /* of one rank, as resolved */
         put_value(out, pool, "engine", info->configuration);
     }
 }

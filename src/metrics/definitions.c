@@ -134,7 +134,14 @@ static const aisim_definition definitions[] = {
     {"state_cache.usable_tokens", "tokens", "part of them up to a checkpoint: what was reused"},
     {"state_cache.usable_ratio", "", "usable_tokens / matched_tokens"},
     {"plays", "", "plays by outcome: total, completed, incomplete"},
-    /* decisions about the cohort; absent unless a router has regret = true */
+    /* decisions of routers about measured requests */
+    {"routing.placements", "", "requests placed, in each pool that they were routed in"},
+    {"routing.affinity_hits", "", "placements that a live binding decided"},
+    {"routing.session_moves", "", "placements of a session on another worker than its last one"},
+    {"routing.moves_per_session", "", "session_moves / sessions"},
+    {"routing.imbalance_ratio", "",
+     "most / mean prompt and output tokens per worker, of the most uneven pool; cohort"},
+    /* about the cohort; absent unless a router has regret = true */
     {"routing.decisions", "", "requests whose decision was measured (router.regret)"},
     {"routing.overlap_chosen_blocks", "blocks", "leading prompt blocks there on the chosen target"},
     {"routing.overlap_best_blocks", "blocks", "the same on the eligible target that had most"},

@@ -109,6 +109,7 @@ void aisim_recorder_free(aisim_recorder *recorder)
     aisim_array_free(&recorder->handed_over);
     aisim_array_free(&recorder->handed_free);
     aisim_array_free(&recorder->completions);
+    aisim_map_free(&recorder->routing.last);
     aisim_array_free(&recorder->overlaps);
     aisim_array_free(&recorder->lane_start_ns);
     aisim_array_free(&recorder->classes);

@@ -398,20 +398,6 @@ static void put_state_cache(aisim_results *results, uint32_t totals, const aisim
         aisim_report_ratio((double)sum->state_usable_tokens, (double)sum->state_matched_tokens));
 }
 
-/* router.regret (spec/routing.md §7): a prediction about residency, never cache reuse. */
-static void put_routing(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
-{
-    if (recorder->overlaps.len == 0) {
-        return; /* nobody asked */
-    }
-    uint32_t object = aisim_results_object(results, totals, "routing");
-    aisim_results_uint(results, object, "decisions", recorder->regret_decisions);
-    aisim_results_uint(results, object, "overlap_chosen_blocks", recorder->chosen_blocks);
-    aisim_results_uint(results, object, "overlap_best_blocks", recorder->best_blocks);
-    aisim_results_uint(results, object, "regret_blocks",
-                       recorder->best_blocks - recorder->chosen_blocks);
-}
-
 static void put_plays(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
 {
     uint32_t object = aisim_results_object(results, totals, "plays");
@@ -452,7 +438,7 @@ static void put_totals(aisim_results *results, aisim_recorder *recorder)
     put_state_cache(results, totals, recorder);
     put_plays(results, totals, recorder);
     put_trend(results, totals, recorder);
-    put_routing(results, totals, recorder);
+    aisim_report_routing(results, totals, recorder);
 }
 
 void aisim_report_build(aisim_results *results, aisim_recorder *recorder,

@@ -2,6 +2,7 @@
  * routing, cancellation, and what happens when it is over. */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "sim/sim_internal.h"
 
@@ -181,6 +182,16 @@ static void measure_regret(const aisim_sim *sim, const sim_pool *pool, const ais
     }
 }
 
+/* How the last pick of a router came about. */
+static aisim_choice choice_of(const aisim_router *router)
+{
+    aisim_choice choice = {"policy", (double)NAN};
+    if (router->explain != NULL) {
+        router->explain(router->context, &choice);
+    }
+    return choice;
+}
+
 void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills)
 {
     aisim_request *r = sim_request(sim, slot);
@@ -197,6 +208,7 @@ void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bo
         aisim_event event = {
             .type = AISIM_EV_ROUTE, .rank = rank, .t_ns = sim->now_ns, .request = r};
         event.u.route.worker = worker->index;
+        event.u.route.bound = strcmp(choice_of(router).by, "binding") == 0;
         event.u.route.overlap_blocks = overlap;
         event.u.route.chosen_blocks = event.u.route.best_blocks = -1;
         if (router->regret) {
@@ -219,11 +231,7 @@ static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overl
 static void tell_decision(const aisim_sim *sim, const sim_pool *pool, const aisim_request *r,
                           uint32_t rank, int64_t overlap)
 {
-    const aisim_router *router = &pool->router;
-    aisim_choice choice = {"policy", (double)NAN};
-    if (router->explain != NULL) {
-        router->explain(router->context, &choice);
-    }
+    aisim_choice choice = choice_of(&pool->router);
     aisim_rank_view view;
     aisim_sim_rank(sim, rank, &view);
     aisim_decision_facts facts = {.pool = pool->name,

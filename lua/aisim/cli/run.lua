@@ -160,7 +160,8 @@ end
 
 local function wall_json(wall)
   local function rate(count) return wall.wall_ms > 0 and ("%.0f"):format(count / wall.wall_ms * 1000) or "null" end
-  local form = '{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s,"processed_tokens_per_s":%s%s}'
+  local form = '{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s,'
+    .. '"processed_tokens_per_s":%s%s}'
   return form:format(wall.wall_ms, wall.setup_ms, wall.events, wall.passes, rate(wall.events), rate(wall.tokens),
     wall.profile and ',"profile":' .. profile.json(wall.profile) or "")
 end
