@@ -49,7 +49,9 @@ extern "C" {
     X(VERIFY, "")                                                                                  \
     X(RANK_TOTALS, "")                                                                             \
     X(UNFINISHED, "")                                                                              \
-    X(DECIDE, "")
+    X(DECIDE, "")                                                                                  \
+    X(EDGE, "")                                                                                    \
+    X(SHIFT, "")
 
 typedef enum {
 #define X(name, hook) AISIM_EV_##name,
@@ -222,6 +224,16 @@ typedef struct aisim_event {
             uint32_t drafted, accepted; /**< VERIFY: one verification of request, before trimming */
         } verify;
         const aisim_rank_totals *totals; /**< RANK_TOTALS, valid during the call */
+        struct {
+            uint32_t source_id;   /**< EDGE: the request that `request` has waited for */
+            const char *relation; /**< "spawn", "join", "barrier" */
+            bool at_dispatch;     /**< for its dispatch, not for its end */
+        } edge;
+        struct {
+            uint32_t lane;         /**< SHIFT: whose pending requests come earlier, AISIM_NONE = of
+                                        all lanes */
+            int64_t shifted_by_ns; /**< by so much */
+        } shift;
         const aisim_decision_facts *decision; /**< DECIDE, valid during the call */
     } u;
 } aisim_event;
@@ -287,7 +299,9 @@ static inline void aisim_emit(const aisim_observers *observers, const aisim_even
  * each request that has arrived and is still live, by id, just before RUN_END (t_ns = end of the
  * run), so that its scheduler events are counted. RANK_TOTALS: once for each rank before RUN_END.
  * DECIDE: whenever a router has placed a request, in each pool, before anything is booked;
- * `request` has arrived and is not dispatched yet.
+ * `request` has arrived and is not dispatched yet. EDGE: agent plays, a request was
+ * created because another one was sent or has ended, in another conversation. SHIFT: an idle guard
+ * has cut a gap (spec/traffic.md §2.5).
  * HOST_STORE, HOST_LOAD, HOST_EVICT use u.transfer (end_ns: when it will be done); an eviction is
  * told with the store that needs the room. */
 

@@ -59,6 +59,7 @@ struct aisim_agentx_traffic {
     int64_t timer_ns;
     aisim_agentx_phase phase;
     aisim_map sessions; /* (slot, conversation) -> session number, while the play lives */
+    aisim_map ids;      /* (slot, node) -> request, while the play lives and edges are wanted */
     aisim_map warmed;   /* slot -> the request that its warm-up sent last */
 };
 
@@ -200,6 +201,36 @@ static uint16_t turn_of(const aisim_agentx_request *request)
     return turn < UINT16_MAX ? (uint16_t)turn : UINT16_MAX;
 }
 
+/* What the request has waited for in other conversations. */
+static void show_edges(aisim_agentx_traffic *t, const aisim_agentx_request *request,
+                       aisim_handle handle)
+{
+    const aisim_play *play = request->play;
+    const aisim_play_request *node = &play->requests[request->request];
+    const aisim_request *r = aisim_sim_request(t->sim, handle);
+    if (request->phase != AISIM_AGENTX_PROFILE || r == NULL ||
+        !aisim_wanted(aisim_sim_observers(t->sim), AISIM_EV_EDGE)) {
+        return;
+    }
+    aisim_map_set(&t->ids, request->slot, request->request, r->id);
+    for (uint32_t i = node->in_first; i < node->in_first + node->in_edges; i++) {
+        const aisim_play_edge *edge = &play->edges[i];
+        uint32_t waited_for = aisim_map_get(&t->ids, request->slot, edge->source);
+        if (edge->relation == AISIM_RELATION_SEQUENCE || waited_for == AISIM_NONE) {
+            continue;
+        }
+        aisim_event event = {.type = AISIM_EV_EDGE,
+                             .rank = AISIM_NONE,
+                             .t_ns = aisim_sim_now(t->sim),
+                             .request = r};
+        event.u.edge.source_id = waited_for;
+        event.u.edge.relation =
+            aisim_play_relation_name((aisim_play_relation)edge->relation);
+        event.u.edge.at_dispatch = edge->trigger == AISIM_TRIGGER_DISPATCH;
+        aisim_emit(aisim_sim_observers(t->sim), &event);
+    }
+}
+
 static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t handle)
 {
     aisim_agentx_traffic *t = ctx;
@@ -239,6 +270,8 @@ static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t han
     aisim_error err = {0};
     if (aisim_sim_submit(t->sim, &submit, &s->request, &err) != AISIM_OK) {
         aisim_sim_abort(t->sim, &err);
+    } else {
+        show_edges(t, request, s->request);
     }
     aisim_content_release(aisim_sim_content(t->sim), prompt.run);
 }
@@ -355,6 +388,21 @@ static void on_play_end(void *ctx, const aisim_agentx_play *play)
     for (uint32_t i = 0; i < play->play->n_conversations; i++) {
         aisim_map_remove(&t->sessions, play->slot, i);
     }
+    bool edges = aisim_wanted(aisim_sim_observers(t->sim), AISIM_EV_EDGE);
+    for (uint32_t i = 0; edges && i < play->play->n_requests; i++) {
+        aisim_map_remove(&t->ids, play->slot, i);
+    }
+}
+
+static void on_shift(void *ctx, const aisim_agentx_shift *shift)
+{
+    const aisim_agentx_traffic *t = ctx;
+    aisim_event event = {.type = AISIM_EV_SHIFT, .rank = AISIM_NONE, .t_ns = shift->at_ns};
+    event.u.shift.lane = shift->global ? AISIM_NONE : shift->lane;
+    event.u.shift.shifted_by_ns = shift->shifted_by_ns;
+    if (aisim_wanted(aisim_sim_observers(t->sim), AISIM_EV_SHIFT)) {
+        aisim_emit(aisim_sim_observers(t->sim), &event);
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -391,6 +439,7 @@ static void on_free(void *context)
     aisim_array_free(&t->sent);
     aisim_map_free(&t->sessions);
     aisim_map_free(&t->warmed);
+    aisim_map_free(&t->ids);
     aisim_free(t);
 }
 
@@ -414,7 +463,8 @@ aisim_status aisim_sim_agentx(aisim_sim *sim, const aisim_corpus *corpus,
                                         .cancel = on_cancel,
                                         .phase = on_phase,
                                         .play_start = on_play_start,
-                                        .play_end = on_play_end};
+                                        .play_end = on_play_end,
+                                        .shift = on_shift};
     aisim_status status = aisim_agentx_new(corpus, config, &callbacks, t, &t->agentx, err);
     if (status != AISIM_OK) {
         aisim_free(t);
