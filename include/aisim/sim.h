@@ -236,6 +236,8 @@ void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim
 /** Where a request comes from, for records: what a client knows beside the request itself. Sessions
  *  are numbers of the simulation, 0 = none or unknown. */
 typedef struct aisim_descent {
+    const char *request;   /**< what its file calls it, NULL = has no id; valid while it lives */
+    const char *session;   /**< the same of its session */
     const char *play;      /**< id of its play, NULL = none; lives as long as the client */
     uint32_t lane;         /**< of the play, from 0; these two only with a play */
     uint32_t play_ordinal; /**< of the play in its lane, from 0 */

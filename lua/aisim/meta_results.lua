@@ -31,7 +31,7 @@ function Distribution:p(q) end
 ---@field metrics table<string, number>   flat: "ttft_ms.p99", "total_output_tokens"; undefined ones absent
 ---@field status "completed"|"stopped"|"interrupted"
 ---@field reason string?
----@field requests fun(): fun(): table?   for r in run.requests() do … end; #run.requests, run.requests[i]
+---@field requests fun(): fun(): table?   for r in run.requests() do … end; #run.requests, run.requests[i]; keys of requests.jsonl (aisim help outputs), and id: the number that hooks see
 ---@field series table<string, { t: number[], v: number[] }>
 ---@field params table
 ---@field manifest table

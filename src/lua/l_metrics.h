@@ -35,6 +35,7 @@ typedef struct aisim_l_metrics {
     AISIM_ARRAY(aisim_l_declared *) declared;
     AISIM_ARRAY(aisim_l_slo) slos;
     AISIM_ARRAY(aisim_record) records; /**< in the order of the ends */
+    AISIM_ARRAY(char *) names;         /**< texts of the records */
     uint64_t max_records;              /**< 0 = keep none */
     uint64_t lost_records;             /**< beyond max_records */
     aisim_request_logs logs;           /**< files that get every record as it comes */

@@ -30,8 +30,8 @@ static int sim_record(lua_State *L)
     lua_newtable(L);
     const aisim_record_field *field;
     for (uint32_t f = 0; (field = aisim_record_field_at(f)) != NULL; f++) {
-        const char *text = field->text ? aisim_record_text(record, field) : NULL;
-        double number = field->text ? (double)NAN : aisim_record_number(record, field);
+        const char *text = aisim_record_text(record, field);
+        double number = aisim_record_number(record, field);
         if (text != NULL) {
             lua_pushstring(L, text);
         } else if (!isnan(number)) {
@@ -47,6 +47,8 @@ static int sim_record(lua_State *L)
         }
         lua_setfield(L, -2, field->key);
     }
+    lua_pushinteger(L, (lua_Integer)record->request_id); /* request_id may be a text of its file */
+    lua_setfield(L, -2, "id");
     if (record->class_name != NULL) {
         lua_pushstring(L, record->class_name);
         lua_setfield(L, -2, "class");

@@ -58,8 +58,30 @@ void aisim_l_metrics_free(aisim_l_sim *s)
     aisim_array_free(&m->declared);
     aisim_array_free(&m->slos);
     aisim_array_free(&m->records);
+    for (uint32_t i = 0; i < m->names.len; i++) {
+        aisim_free(m->names.data[i]);
+    }
+    aisim_array_free(&m->names);
     aisim_free(m);
     s->metrics = NULL;
+}
+
+/* A text of its file is valid during the call: the last record gets one that stays. */
+static const char *kept_name(aisim_l_metrics *m, const char *name)
+{
+    if (name == NULL) {
+        return NULL;
+    }
+    char *copy = aisim_strdup(name);
+    aisim_array_push(&m->names, copy);
+    return copy;
+}
+
+static void keep_names(aisim_l_metrics *m)
+{
+    aisim_record *record = &m->records.data[m->records.len - 1];
+    record->name = kept_name(m, record->name);
+    record->session_name = kept_name(m, record->session_name);
 }
 
 static void keep_record(void *context, const aisim_record *record)
@@ -72,6 +94,7 @@ static void keep_record(void *context, const aisim_record *record)
     }
     if (m->records.len < m->max_records) {
         aisim_array_push(&m->records, *record);
+        keep_names(m);
     } else {
         m->lost_records++;
     }
@@ -90,6 +113,8 @@ static void annotate(void *context, const aisim_request *request, aisim_record *
     aisim_sim_descent(s->sim, request, &descent);
     record->root_session_id = session_number(descent.root_session);
     record->parent_session_id = session_number(descent.parent_session);
+    record->name = descent.request;
+    record->session_name = descent.session;
     if (descent.play != NULL) {
         record->play_id = descent.play;
         record->play_ordinal = descent.play_ordinal;

@@ -60,7 +60,8 @@ static void put_request(aisim_json *json, const aisim_record *record)
     put_number(json, "play_ordinal", record->play_ordinal);
     put_number(json, "lane", record->lane);
     put_id(json, "session_id", record->session_name, record->session_id);
-    put_number(json, "root_session_id", record->root_session_id);
+    bool root = record->root_session_id == record->session_id;
+    put_id(json, "root_session_id", root ? record->session_name : NULL, record->root_session_id);
     put_number(json, "parent_session_id", record->parent_session_id);
     put_number(json, "turn", record->turn);
     put_text(json, "class", record->class_name);

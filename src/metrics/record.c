@@ -260,13 +260,19 @@ double aisim_record_number(const aisim_record *record, const aisim_record_field 
     return value;
 }
 
-/* request_id and session_id are texts when the workload named them. */
+/* request_id and session_id are texts when the workload named them; a named session is a root. */
 static const char *authored(const aisim_record *record, const aisim_record_field *field)
 {
-    if (field->offset == offsetof(aisim_record, request_id)) {
+    switch (field->offset) {
+    case offsetof(aisim_record, request_id):
         return record->name;
+    case offsetof(aisim_record, session_id):
+        return record->session_name;
+    case offsetof(aisim_record, root_session_id):
+        return record->root_session_id == record->session_id ? record->session_name : NULL;
+    default:
+        return NULL;
     }
-    return field->offset == offsetof(aisim_record, session_id) ? record->session_name : NULL;
 }
 
 const char *aisim_record_text(const aisim_record *record, const aisim_record_field *field)

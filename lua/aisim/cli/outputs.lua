@@ -15,7 +15,7 @@ M.FILES = {}
 local function add(name, flag, text) M.FILES[#M.FILES + 1] = { name = name, flag = flag, text = text } end
 
 add("report.json", "run --out", "the whole report: settings, totals, distributions, classes, workers, own metrics")
-add("requests.jsonl", "run --requests", "one object per measured request, by arrival")
+add("requests.jsonl", "run --requests", "one object per measured request, by id if its trace has ids, else by arrival")
 add("preparation.jsonl", "run --requests", "the same of primer and warmup")
 add("timeseries.csv", "run --series S", "state of every worker, so often, and at changes of phase")
 add("timeline.json", "run --timeline", "trace events for Perfetto")
@@ -62,11 +62,11 @@ M.DECISION = {
 
 --- Keys of requests.jsonl that aisim help metrics does not explain.
 M.REQUEST = {
-  { "request_id", "number in order of creation" },
+  { "request_id", "as its trace calls it, else the number in order of creation" },
   { "play_id", "of agent plays: the recorded one" },
   { "play_ordinal", "how many plays its lane had before, from 0" },
   { "lane", "from 0" },
-  { "session_id", "null: a request of its own" },
+  { "session_id", "likewise; null: a request of its own" },
   { "root_session_id", "of the conversation that all began with" },
   { "parent_session_id", "of the conversation that spawned this one" },
   { "turn", "place in its session, from 0" },

@@ -173,9 +173,9 @@ describe("the timeline", function()
     end
     local function around(event)
       for _, stay in ipairs(stays[event.tid]) do
-        if event.ph == "f" and stay[1] == event.ts or event.ph == "s" and stay[1] <= event.ts and event.ts < stay[2] then
-          return stay[3]
-        end
+        local is_in = event.ph == "f" and stay[1] == event.ts
+          or event.ph == "s" and stay[1] <= event.ts and event.ts < stay[2]
+        if is_in then return stay[3] end
       end
     end
     local records = {}
