@@ -9,7 +9,6 @@ local terminal = require "aisim.cli.terminal"
 local watch = require "aisim.cli.notes"
 local aisim = require "aisim"
 local expect = require "aisim.expect"
-local export = require "aisim.export"
 local scenario = require "aisim.scenario"
 local units = require "aisim.units"
 
@@ -43,7 +42,7 @@ end
 ---@return aisim.ExportFormat[]
 local function formats(args)
   local list = {}
-  for i, name in ipairs(args.export or {}) do list[i] = export.find("--export", name) end
+  for i, name in ipairs(args.export or {}) do list[i] = require("aisim.export").find("--export", name) end
   return list
 end
 
@@ -63,7 +62,8 @@ end
 local function add_exports(args, run, writers)
   for _, format in ipairs(formats(args)) do
     for _, name in ipairs(format.files) do
-      writers[name] = name == format.requests and files.written(args.out, name) or export.summary(run, format)
+      writers[name] = name == format.requests and files.written(args.out, name)
+        or require("aisim.export").summary(run, format)
     end
   end
 end
