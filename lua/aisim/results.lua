@@ -258,6 +258,9 @@ function lazy.agentx(self) return self.sim:agentx_report_(1) or {} end
 
 function lazy.params() return {} end
 
+--- Why the run was stopped; of others nil.
+function lazy.reason() return nil end
+
 --- Names of what the scenario measures itself, defined in this run or not.
 ---@param run aisim.Run
 ---@return table<string, boolean>

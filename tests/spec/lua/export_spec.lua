@@ -289,6 +289,13 @@ describe("run:export", function()
       "sim:run.requests: path, preparation or aiperf expected")
   end)
 
+  it("has no reason for a run that ran to its end, nor has its manifest", function()
+    local run = simulation():run()
+    assert.is_nil(run.reason)
+    assert.same({ "completed", nil }, { run.manifest.status, run.manifest.reason })
+    assert.is_nil(aisim.json.decode(run:export "vllm", "export").interrupted)
+  end)
+
   it("marks a run that was stopped", function()
     local sim = simulation()
     sim:at(30, function() sim:stop "enough" end)
