@@ -48,7 +48,10 @@ extern "C" {
     X(KV_LEVEL, "")                                                                                \
     X(VERIFY, "")                                                                                  \
     X(RANK_TOTALS, "")                                                                             \
-    X(UNFINISHED, "")
+    X(UNFINISHED, "")                                                                              \
+    X(DECIDE, "")                                                                                  \
+    X(EDGE, "")                                                                                    \
+    X(SHIFT, "")
 
 typedef enum {
 #define X(name, hook) AISIM_EV_##name,
@@ -107,7 +110,12 @@ typedef struct aisim_rank_totals {
     uint64_t allocated_blocks; /**< taken fresh from the device pool */
     uint64_t published_blocks; /**< identities that became visible on the device */
     uint64_t evicted_blocks;   /**< cached device blocks that made room */
-    bool host;                 /**< the rank has a host tier; the rest is 0 without one */
+    bool state; /**< it keeps recurrent states (spec/engine.md §11); the next six are 0 without */
+    uint64_t state_checkpoints; /**< published */
+    double state_bytes;         /**< of one */
+    uint64_t state_admissions, state_restores;
+    uint64_t state_matched_tokens, state_usable_tokens; /**< E-S8: blocks there; a checkpoint too */
+    bool host; /**< the rank has a host tier; the rest is 0 without one */
     bool pool;                 /**< first rank of its host pool: the next five speak of the pool */
     uint64_t host_blocks, host_resident, host_used, host_peak, host_evicted;
     uint64_t jobs[2], completed[2], blocks[2], bytes[2]; /**< submitted, ended, submitted */
@@ -120,6 +128,22 @@ typedef struct aisim_rank_totals {
     int64_t fence_ns;                             /**< by which copies delayed passes */
 } aisim_rank_totals;
 
+/** One decision of a router (DECIDE), with what was there before its request was placed. Blocks are
+ *  leading full prompt blocks; resident ones are the truth, whatever the policy believes. */
+typedef struct aisim_decision_facts {
+    const char *pool, *policy; /**< names */
+    const char *by;            /**< "policy", "binding", "tentative", "pin" (spec/routing.md §3, §4) */
+    double cost;               /**< of the chosen target, NaN = the policy has none */
+    uint32_t targets;          /**< that were eligible */
+    uint32_t worker, rank_in_worker;           /**< chosen: global worker, its rank; from 0 */
+    uint32_t best_worker, best_rank_in_worker; /**< eligible target with most resident blocks; ties:
+                                                    the chosen one, then the lowest */
+    int64_t overlap_blocks;            /**< the policy counted on, -1 = it does not use overlaps */
+    uint64_t chosen_blocks, best_blocks; /**< resident on those two */
+    uint64_t active_requests, active_requests_min; /**< of the chosen, least of the eligible */
+    uint64_t waiting, running, kv_used, kv_total;  /**< of the chosen */
+} aisim_decision_facts;
+
 typedef struct aisim_event {
     aisim_event_type type;
     uint32_t rank;                /**< global rank from 0, AISIM_NONE = none */
@@ -128,6 +152,7 @@ typedef struct aisim_event {
     union {
         struct {
             uint32_t worker;        /**< global worker from 0 */
+            bool bound;             /**< a live affinity binding decided */
             int64_t overlap_blocks; /**< -1 = the policy does not use overlaps */
             int64_t chosen_blocks; /**< router.regret: there on the chosen target, -1 = not asked */
             int64_t best_blocks;   /**< the same on the eligible target that has most */
@@ -199,6 +224,17 @@ typedef struct aisim_event {
             uint32_t drafted, accepted; /**< VERIFY: one verification of request, before trimming */
         } verify;
         const aisim_rank_totals *totals; /**< RANK_TOTALS, valid during the call */
+        struct {
+            uint32_t source_id;   /**< EDGE: the request that `request` has waited for */
+            const char *relation; /**< "spawn", "join", "barrier" */
+            bool at_dispatch;     /**< for its dispatch, not for its end */
+        } edge;
+        struct {
+            uint32_t lane;         /**< SHIFT: whose pending requests come earlier, AISIM_NONE = of
+                                        all lanes */
+            int64_t shifted_by_ns; /**< by so much */
+        } shift;
+        const aisim_decision_facts *decision; /**< DECIDE, valid during the call */
     } u;
 } aisim_event;
 
@@ -262,6 +298,10 @@ static inline void aisim_emit(const aisim_observers *observers, const aisim_even
  * the level of a rank changes outside of a pass end, that is after planning. UNFINISHED: once for
  * each request that has arrived and is still live, by id, just before RUN_END (t_ns = end of the
  * run), so that its scheduler events are counted. RANK_TOTALS: once for each rank before RUN_END.
+ * DECIDE: whenever a router has placed a request, in each pool, before anything is booked;
+ * `request` has arrived and is not dispatched yet. EDGE: agent plays, a request was
+ * created because another one was sent or has ended, in another conversation. SHIFT: an idle guard
+ * has cut a gap (spec/traffic.md §2.5).
  * HOST_STORE, HOST_LOAD, HOST_EVICT use u.transfer (end_ns: when it will be done); an eviction is
  * told with the store that needs the room. */
 

@@ -130,6 +130,9 @@ uint64_t aisim_sim_figure(const aisim_sim *sim, aisim_figure figure, uint32_t ra
 uint32_t aisim_sim_touched(aisim_sim *sim, uint32_t n, const uint32_t ranks[], uint64_t *reading,
                            uint32_t places[]);
 void aisim_sim_rank(const aisim_sim *sim, uint32_t rank, aisim_rank_view *out);
+/** Blocks of kv_active that are recurrent state, checkpoints that are being read included;
+ *  UINT64_MAX for a model without. O(extents) */
+uint64_t aisim_sim_state_blocks(const aisim_sim *sim, uint32_t rank);
 
 /** What a pool consists of. Numbers of workers and ranks are global, ascending; workers that were
  *  removed keep theirs. */
@@ -176,6 +179,12 @@ typedef struct aisim_targets {
  *  share. */
 typedef enum { AISIM_ROUTER_DEVICE, AISIM_ROUTER_HOST, AISIM_ROUTER_SHARED } aisim_router_tier;
 
+/** How a policy came to its last choice. */
+typedef struct aisim_choice {
+    const char *by; /**< "policy", "binding", "tentative", "pin" */
+    double cost;    /**< of the chosen target, NaN = none */
+} aisim_choice;
+
 /** A routing policy: pick returns an index into targets, or AISIM_NONE = queue at the router.
  *  Anything else is an error of the policy. overlap, if not NULL, receives the overlap in blocks
  * that the policy counted on, or -1. On failure fill err and return AISIM_NONE. */
@@ -208,6 +217,8 @@ typedef struct aisim_router {
                  const aisim_targets *targets, double *costs, aisim_error *err);
     /** Rank to which the affinity of the request is bound, AISIM_NONE = not. NULL = no affinity. */
     uint32_t (*bound)(void *context, const aisim_request *request);
+    /** Explains the last choice of pick; NULL = by the policy, without a cost. */
+    void (*explain)(void *context, aisim_choice *out);
     int64_t delay_ns; /**< an arrival is decided about so much later, with the figures of then */
     bool regret;      /**< measure chosen and best residency of each decision, O(targets) */
 } aisim_router;
@@ -222,6 +233,19 @@ typedef struct aisim_lineage {
 /** Asks the client of the request; without one its session is a root of its own. */
 void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out);
 
+/** Where a request comes from, for records: what a client knows beside the request itself. Sessions
+ *  are numbers of the simulation, 0 = none or unknown. */
+typedef struct aisim_descent {
+    const char *request;   /**< what its file calls it, NULL = has no id; valid while it lives */
+    const char *session;   /**< the same of its session */
+    const char *play;      /**< id of its play, NULL = none; lives as long as the client */
+    uint32_t lane;         /**< of the play, from 0; these two only with a play */
+    uint32_t play_ordinal; /**< of the play in its lane, from 0 */
+    uint32_t root_session, parent_session;
+} aisim_descent;
+/** Asks the client of a live request. */
+void aisim_sim_descent(const aisim_sim *sim, const aisim_request *request, aisim_descent *out);
+
 /** Hand-off: the rank that computes or has computed the prompt of a live request, AISIM_NONE =
  * none. O(1). */
 uint32_t aisim_sim_prefill_rank(const aisim_sim *sim, const aisim_request *request);
@@ -231,6 +255,8 @@ uint64_t aisim_sim_router_queue(const aisim_sim *sim);
 
 /** Sets the policy of a pool; default is round_robin over targets. */
 void aisim_sim_router(aisim_sim *sim, uint32_t pool, const aisim_router *router);
+/** Name of the policy of a pool. */
+const char *aisim_sim_router_name(const aisim_sim *sim, uint32_t pool);
 /** The same policy wants to hear of more: its callbacks are replaced. Before the pool has a
  * request.
  */
@@ -352,6 +378,8 @@ typedef struct aisim_client {
     int64_t (*ideal)(void *context, const aisim_request *request);
     /** NULL allowed: sessions without parents. */
     void (*lineage)(void *context, const aisim_request *request, aisim_lineage *out);
+    /** NULL allowed: no play, and the session is the root of itself. */
+    void (*descent)(void *context, const aisim_request *request, aisim_descent *out);
 } aisim_client;
 uint16_t aisim_sim_client_add(aisim_sim *sim, const aisim_client *client);
 

@@ -196,7 +196,7 @@ function Sim:slo(options) end
 function Sim:measure(options) end
 --- requests: true keeps all (100,000 otherwise), false none, a path streams them into files, some 50 bytes each
 --- in memory.
----@param options? { until_ms?: aisim.Ms, max_wall_time_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean|string|{ path: string, preparation?: string }, series_ms?: aisim.Ms, timeline?: string|{ path: string, from_ms?: aisim.Ms, until_ms?: aisim.Ms, every_pass?: integer, max_events?: integer } }
+---@param options? { until_ms?: aisim.Ms, max_wall_time_ms?: aisim.Ms, progress?: fun(t_ms: number, events: integer), requests?: boolean|string|{ path?: string, preparation?: string, aiperf?: string }, decisions?: string, series_ms?: aisim.Ms, timeline?: string|{ path: string, from_ms?: aisim.Ms, until_ms?: aisim.Ms, every_pass?: integer, max_events?: integer } }
 ---@return aisim.Run
 function Sim:run(options) end
 ---@param reason? string

@@ -31,7 +31,7 @@ function Distribution:p(q) end
 ---@field metrics table<string, number>   flat: "ttft_ms.p99", "total_output_tokens"; undefined ones absent
 ---@field status "completed"|"stopped"|"interrupted"
 ---@field reason string?
----@field requests fun(): fun(): table?   for r in run.requests do … end; #run.requests, run.requests[i]
+---@field requests fun(): fun(): table?   for r in run.requests do … end; #run.requests, run.requests[i]; keys of requests.jsonl (aisim help outputs), and id: the number that hooks see
 ---@field series table<string, { t: number[], v: number[] }>
 ---@field params table
 ---@field manifest table
@@ -63,6 +63,11 @@ function Run:csv(path) end
 --- A page with tables and plots.
 ---@param path string
 function Run:html(path) end
+--- The run in the format of another tool: its files in a folder that exists, or its summary as text without one.
+---@param format "aiperf"|"vllm"|"prometheus"
+---@param folder? string
+---@return string?
+function Run:export(format, folder) end
 --- The time series as CSV, of a run with series_ms; as text without a path.
 ---@param path? string
 ---@return string?

@@ -311,6 +311,9 @@ function lazy.agentx(self) return self.sim:agentx_report_(1) or {} end
 
 function lazy.params() return {} end
 
+--- Why the run was stopped; of others nil.
+function lazy.reason() return nil end
+
 --- Names of what the scenario measures itself, defined in this run or not.
 ---@param run aisim.Run
 ---@return table<string, boolean>
@@ -344,6 +347,24 @@ end
 function methods:jsonl(path)
   kept(self.requests)
   self.sim:jsonl_(file_of.target(check.value("run:jsonl: path", path, { "text" })), false)
+end
+
+--- The run in the format of another tool (aisim.export): its files in a folder that exists; without a folder the
+-- summary as text. Files of single requests need all requests kept, or sim:run { requests = { aiperf = path } }.
+function methods:export(name, folder)
+  local export = require "aisim.export"
+  local format = export.find("run:export", name)
+  if folder == nil then return export.summary(self, format) end
+  folder = check.value("run:export: folder", folder, { "text" })
+  for _, file in ipairs(format.files) do
+    local path = ("%s/%s"):format(folder, file)
+    if file == format.requests then
+      kept(self.requests)
+      self.sim:profile_jsonl_(file_of.target(path))
+    else
+      file_of.write(path, export.summary(self, format))
+    end
+  end
 end
 
 --- The time series as CSV, of a run with series_ms: to a file, or as text without a path.

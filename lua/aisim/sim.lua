@@ -211,10 +211,11 @@ local RUN <const> = {
   requests = { "any" },
   series_ms = { "ms", above = 0 },
   timeline = { "any" },
+  decisions = { "text" },
   max_wall_time_ms = { "ms", above = 0 },
 }
 
-local REQUESTS <const> = { path = { "text", required = true }, preparation = { "text" } }
+local REQUESTS <const> = { path = { "text" }, preparation = { "text" }, aiperf = { "text" } }
 
 local TIMELINE <const> = {
   path = { "text", required = true },
@@ -230,12 +231,15 @@ local function ask_for_files(sim, options)
   if type(requests) == "string" then requests = { path = requests } end
   if type(requests) == "table" then
     requests = check.options("sim:run.requests", requests, REQUESTS)
+    if not next(requests) then check.fail("sim:run.requests: path, preparation or aiperf expected: a file to write") end
     local target = require("aisim.file").target
-    sim:log_(target(requests.path), requests.preparation and target(requests.preparation))
+    sim:log_(requests.path and target(requests.path), requests.preparation and target(requests.preparation),
+      requests.aiperf and target(requests.aiperf))
   elseif requests ~= nil then
     sim:keep_requests_(check.value("sim:run.requests", requests, { "boolean" }) and math.maxinteger or 0)
   end
   if options.series_ms then sim:sample_(options.series_ms) end
+  if options.decisions then sim:decisions_(require("aisim.file").target(options.decisions)) end
   local timeline = options.timeline
   if timeline == nil then return end
   if type(timeline) == "string" then timeline = { path = timeline } end

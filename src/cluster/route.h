@@ -41,6 +41,12 @@ typedef struct aisim_route_request {
 
 /** Why the target. */
 typedef enum { AISIM_BY_POLICY, AISIM_BY_BINDING, AISIM_BY_TENTATIVE, AISIM_BY_PIN } aisim_route_by;
+/** "policy", "binding", "tentative", "pin". */
+static inline const char *aisim_route_by_text(aisim_route_by by)
+{
+    static const char *const texts[] = {"policy", "binding", "tentative", "pin"};
+    return texts[by];
+}
 
 /** Leading blocks on a target: device, then host, disk, shared cache, each going on where the
  *  higher ones end. */

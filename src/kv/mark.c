@@ -90,6 +90,16 @@ aisim_state_ref aisim_state_new(aisim_block_pool *pool, uint32_t k)
     return (aisim_state_ref){aisim_extent_new(set, value), set->next_serial};
 }
 
+uint64_t aisim_state_blocks(const aisim_block_pool *pool)
+{
+    uint64_t blocks = 0;
+    for (uint32_t i = 0; i < pool->extents.slots.len; i++) {
+        const aisim_extent *extent = extent_at(&pool->extents, i);
+        blocks += extent->kind == AISIM_EXTENT_STATE && extent->refs > 0 ? extent->count : 0;
+    }
+    return blocks;
+}
+
 bool aisim_state_alive(const aisim_block_pool *pool, aisim_state_ref state)
 {
     return state.extent != AISIM_NONE &&

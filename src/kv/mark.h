@@ -60,6 +60,9 @@ typedef struct aisim_state_hit {
 aisim_state_hit aisim_state_find(aisim_block_pool *pool, uint32_t run, uint32_t bound,
                                  uint32_t whole, uint32_t pass, bool wait);
 
+/** Blocks of states that somebody holds. O(extents) */
+uint64_t aisim_state_blocks(const aisim_block_pool *pool);
+
 /** The oldest page visible in part that ends exactly after `tokens` tokens of the path, or
  * AISIM_NONE. */
 uint32_t aisim_page_find(const aisim_block_pool *pool, uint32_t run, uint32_t tokens);

@@ -311,6 +311,15 @@ void aisim_l_agentx_report_all(aisim_l_sim *s, aisim_results *out)
     }
 }
 
+uint64_t aisim_l_agentx_never_issued(const aisim_l_sim *s)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; s->replays != NULL && i < s->replays->list.len; i++) {
+        n += aisim_agentx_traffic_report(s->replays->list.data[i].traffic)->never_issued;
+    }
+    return n;
+}
+
 void aisim_l_agentx_register(lua_State *L)
 {
     aisim_l_extend(L, "aisim.Sim",

@@ -12,4 +12,7 @@ void aisim_l_agentx_results(aisim_results *out, const char *key, const aisim_age
 /** One object per replay of the simulation: "agentx", "agentx#2", … */
 void aisim_l_agentx_report_all(aisim_l_sim *s, aisim_results *out);
 
+/** Requests of plays that were begun, over all replays, that were never sent. */
+uint64_t aisim_l_agentx_never_issued(const aisim_l_sim *s);
+
 #endif

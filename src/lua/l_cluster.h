@@ -14,6 +14,8 @@ typedef struct aisim_l_pool_info {
     aisim_role role;
     char *line;   /**< "8 × qwen3-32b on h200_sxm, tp 2, 24310 blocks of 16 (auto)" */
     char *timing; /**< "default", "fixed", …, "function" */
+    char *served; /**< name of the model, NULL = none */
+    uint64_t context_length; /**< M, 0 = no limit */
     double gpus;  /**< of one worker */
     uint64_t blocks, batched_tokens; /**< of one rank */
     uint32_t block_size;
@@ -56,6 +58,10 @@ const char *aisim_l_role_text(aisim_role role);
 struct aisim_recorder;
 void aisim_l_record_worker(aisim_l_sim *s, struct aisim_recorder *recorder, uint32_t pool,
                            uint32_t worker, int64_t from_ns, bool provisioned);
+
+/** `configuration` of the report: what every pool is, every default written out. */
+struct aisim_results;
+void aisim_l_configuration_report(aisim_l_sim *s, struct aisim_results *out);
 
 /** Pushes the handle of a worker. */
 void aisim_l_push_worker(lua_State *L, aisim_l_sim *s, uint32_t worker);

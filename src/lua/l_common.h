@@ -230,6 +230,8 @@ void aisim_l_agentx_register(lua_State *L);
 void aisim_l_metric_register(lua_State *L);
 void aisim_l_report_register(lua_State *L);
 void aisim_l_records_register(lua_State *L);
+void aisim_l_export_register(lua_State *L);
+void aisim_l_configuration_register(lua_State *L);
 void aisim_l_engine_register(lua_State *L);
 void aisim_l_prediction_register(lua_State *L);
 void aisim_l_points_register(lua_State *L);

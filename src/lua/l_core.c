@@ -209,6 +209,8 @@ AISIM_L_EXPORT int luaopen_aisim_core(lua_State *L)
     aisim_l_metric_register(L);
     aisim_l_report_register(L);
     aisim_l_records_register(L);
+    aisim_l_export_register(L);
+    aisim_l_configuration_register(L);
     aisim_l_files_register(L);
     aisim_l_engine_register(L);
     aisim_l_prediction_register(L);

@@ -270,6 +270,8 @@ static void describe(aisim_l_pool_info *info, const aisim_pool_config *config,
     info->timing = aisim_strdup(functions ? "function"
                                 : sol     ? "speed of light"
                                           : text_at(tree, "timing.type"));
+    info->served = known.model != NULL ? aisim_strdup(known.model) : NULL;
+    info->context_length = config->rank.scheduler.context_length;
     info->gpus = known.gpus;
     info->role = config->role;
     info->blocks = config->rank.kv.blocks;

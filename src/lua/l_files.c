@@ -1,9 +1,9 @@
-/* l_files.c - request logs, time series and timeline of a run (spec/report.md §4 to §6).
+/* l_files.c - request logs, decisions, time series and timeline of a run (spec/report.md §4 to §6).
  *
  * All are asked for before the run and cost nothing otherwise. The time series is sampled by ticks
  * of the simulation (class 6: after everything else of their instant), at changes of phase, and at
  * the end; a sample reads and changes nothing. Its text stays in memory, some 100 bytes per worker
- * and sample. Request logs and timeline stream to disk. */
+ * and sample. Logs and timeline stream to disk. */
 #include "lua/l_files.h"
 
 #include "base/alloc.h"
@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "lua/l_cluster.h"
 #include "lua/l_metrics.h"
+#include "metrics/decision_log.h"
 #include "metrics/timeline.h"
 #include "metrics/timeseries.h"
 
@@ -18,7 +19,8 @@ typedef struct aisim_l_files {
     aisim_l_sim *s;
     int64_t every_ns; /* 0 = no time series */
     aisim_timeseries *series;
-    aisim_timeline *timeline; /* NULL = none */
+    aisim_timeline *timeline;      /* NULL = none */
+    aisim_decision_log *decisions; /* the same */
     uint64_t in_flight, live_plays;
 } aisim_l_files;
 
@@ -35,7 +37,9 @@ static void discard_logs(aisim_l_metrics *m)
 {
     aisim_request_log_discard(m->logs.measured);
     aisim_request_log_discard(m->logs.preparation);
+    aisim_profile_log_discard(m->profile_log);
     m->logs = (aisim_request_logs){0};
+    m->profile_log = NULL;
 }
 
 void aisim_l_files_discard(aisim_l_sim *s)
@@ -45,7 +49,9 @@ void aisim_l_files_discard(aisim_l_sim *s)
     }
     if (s->files != NULL) {
         aisim_timeline_discard(s->files->timeline);
+        aisim_decision_log_discard(s->files->decisions);
         s->files->timeline = NULL;
+        s->files->decisions = NULL;
     }
 }
 
@@ -76,12 +82,13 @@ static void sample(aisim_l_files *files, int64_t t_ns)
         state.kv_cached += view.kv_inactive;
         state.kv_total += view.kv_total;
         state.host_used += view.host_used;
+        uint64_t of_states = aisim_sim_state_blocks(sim, i);
+        state.state_used = of_states == UINT64_MAX ? of_states : state.state_used + of_states;
         aisim_rank_view next = {.worker = AISIM_NONE};
         if (i + 1 < ranks) {
             aisim_sim_rank(sim, i + 1, &next);
         }
         if (next.worker != view.worker) {
-            state.state_used = UINT64_MAX;
             state.in_flight_clients = files->in_flight;
             state.live_plays = files->live_plays;
             state.router_queue = aisim_sim_router_queue(sim);
@@ -192,6 +199,11 @@ void aisim_l_files_start(aisim_l_sim *s)
     if (files->timeline != NULL) {
         start_timeline(files);
     }
+    if (files->decisions != NULL) {
+        aisim_observers *observers = aisim_sim_observers(s->sim);
+        observers->list[observers->n++] =
+            aisim_decision_log_observer(files->decisions, s->metrics->recorder);
+    }
     aisim_observers_update(aisim_sim_observers(s->sim));
 }
 
@@ -200,7 +212,9 @@ static void finish_logs(lua_State *L, aisim_l_metrics *m)
 {
     aisim_error err = {0};
     aisim_request_logs logs = m->logs;
+    aisim_profile_log *profile_log = m->profile_log;
     m->logs = (aisim_request_logs){0};
+    m->profile_log = NULL;
     aisim_status status =
         logs.measured != NULL ? aisim_request_log_close(logs.measured, &err) : AISIM_OK;
     if (status != AISIM_OK || m->preparation_records == 0) {
@@ -209,17 +223,18 @@ static void finish_logs(lua_State *L, aisim_l_metrics *m)
         status = aisim_request_log_close(logs.preparation, &err);
     }
     if (status != AISIM_OK) {
+        aisim_profile_log_discard(profile_log);
+    } else if (profile_log != NULL) {
+        status = aisim_profile_log_close(profile_log, &err);
+    }
+    if (status != AISIM_OK) {
         aisim_l_raise(L, &err);
     }
 }
 
-void aisim_l_files_finish(lua_State *L, aisim_l_sim *s)
+static void finish_timeline(lua_State *L, aisim_l_sim *s)
 {
     aisim_l_files *files = s->files;
-    finish_logs(L, s->metrics);
-    if (files == NULL || files->timeline == NULL) {
-        return;
-    }
     uint64_t lost = aisim_timeline_lost(files->timeline);
     if (lost > 0) {
         char text[160];
@@ -237,6 +252,23 @@ void aisim_l_files_finish(lua_State *L, aisim_l_sim *s)
     }
 }
 
+void aisim_l_files_finish(lua_State *L, aisim_l_sim *s)
+{
+    aisim_l_files *files = s->files;
+    finish_logs(L, s->metrics);
+    if (files != NULL && files->decisions != NULL) {
+        aisim_error err = {0};
+        aisim_decision_log *decisions = files->decisions;
+        files->decisions = NULL;
+        if (aisim_decision_log_close(decisions, &err) != AISIM_OK) {
+            aisim_l_raise(L, &err);
+        }
+    }
+    if (files != NULL && files->timeline != NULL) {
+        finish_timeline(L, s);
+    }
+}
+
 /* ---- Lua ------------------------------------------------------------------------------------- */
 
 /* core sim:sample_(every_ms): a row of the time series so often */
@@ -247,16 +279,24 @@ static int sim_sample(lua_State *L)
     return 0;
 }
 
-/* core sim:log_(path, preparation): every request as it ends, into files */
+/* core sim:log_(path, preparation, aiperf): every request as it ends, into files; each may be nil */
 static int sim_log(lua_State *L)
 {
     aisim_l_sim *s = aisim_l_check_control(L, 1);
     aisim_l_metrics *m = aisim_l_metrics_of(s);
+    const char *path = luaL_optstring(L, 2, NULL), *preparation = luaL_optstring(L, 3, NULL);
+    const char *aiperf = luaL_optstring(L, 4, NULL);
     aisim_error err = {0};
     discard_logs(m);
-    aisim_status status = aisim_request_log_open(luaL_checkstring(L, 2), &m->logs.measured, &err);
-    if (status == AISIM_OK && !lua_isnoneornil(L, 3)) {
-        status = aisim_request_log_open(luaL_checkstring(L, 3), &m->logs.preparation, &err);
+    aisim_status status = AISIM_OK;
+    if (path != NULL) {
+        status = aisim_request_log_open(path, &m->logs.measured, &err);
+    }
+    if (status == AISIM_OK && preparation != NULL) {
+        status = aisim_request_log_open(preparation, &m->logs.preparation, &err);
+    }
+    if (status == AISIM_OK && aiperf != NULL) {
+        status = aisim_profile_log_open(aiperf, &m->profile_log, &err);
     }
     if (status != AISIM_OK) {
         discard_logs(m);
@@ -315,6 +355,21 @@ static int sim_timeline(lua_State *L)
     return 0;
 }
 
+/* core sim:decisions_(path) */
+static int sim_decisions(lua_State *L)
+{
+    aisim_l_sim *s = aisim_l_check_control(L, 1);
+    const char *path = luaL_checkstring(L, 2);
+    aisim_l_files *files = files_of(s);
+    aisim_error err = {0};
+    aisim_decision_log_discard(files->decisions);
+    files->decisions = NULL;
+    if (aisim_decision_log_open(path, &files->decisions, &err) != AISIM_OK) {
+        return aisim_l_raise(L, &err);
+    }
+    return 0;
+}
+
 void aisim_l_files_register(lua_State *L)
 {
     aisim_l_extend(L, "aisim.Sim",
@@ -322,5 +377,6 @@ void aisim_l_files_register(lua_State *L)
                                       {"sample_", sim_sample},
                                       {"timeseries_", sim_timeseries},
                                       {"timeline_", sim_timeline},
+                                      {"decisions_", sim_decisions},
                                       {NULL, NULL}});
 }

@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "lua/l_common.h"
+#include "metrics/profile_log.h"
 #include "metrics/recorder.h"
 #include "metrics/report.h"
 #include "metrics/request_log.h"
@@ -34,9 +35,11 @@ typedef struct aisim_l_metrics {
     AISIM_ARRAY(aisim_l_declared *) declared;
     AISIM_ARRAY(aisim_l_slo) slos;
     AISIM_ARRAY(aisim_record) records; /**< in the order of the ends */
+    AISIM_ARRAY(char *) names;         /**< texts of the records */
     uint64_t max_records;              /**< 0 = keep none */
     uint64_t lost_records;             /**< beyond max_records */
     aisim_request_logs logs;           /**< files that get every record as it comes */
+    aisim_profile_log *profile_log;    /**< the same, as AIPerf writes it */
     uint64_t preparation_records;      /**< of primer and warmup */
     aisim_results results;
     bool built; /**< results hold the report */

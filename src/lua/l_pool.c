@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
-#include "config/emit.h"
 #include "lua/l_cluster.h"
 #include "lua/l_engine.h"
 
@@ -33,6 +32,7 @@ void aisim_l_cluster_free(aisim_l_sim *s)
         aisim_free(c->pools.data[i].name);
         aisim_free(c->pools.data[i].line);
         aisim_free(c->pools.data[i].timing);
+        aisim_free(c->pools.data[i].served);
         aisim_value_free(c->pools.data[i].configuration);
     }
     if (c != NULL) {
@@ -396,15 +396,19 @@ static int sim_pool_handle(lua_State *L)
     return 1;
 }
 
-/* core sim:pools_() -> list of {name=, role=, line=, timing=, workers=, gpus=}: what the screen
- * says */
+/* core sim:pools_() -> list of {name=, role=, line=, timing=, model=, context_length=, workers=,
+ * gpus=, blocks=, block_size=}: what the screen and the exports say */
 static int sim_pools(lua_State *L)
 {
     const aisim_l_cluster *c = aisim_l_cluster_of(aisim_l_check_sim(L, 1));
     lua_createtable(L, (int)c->pools.len, 0);
     for (uint32_t i = 0; i < c->pools.len; i++) {
         const aisim_l_pool_info *pool = &c->pools.data[i];
-        lua_createtable(L, 0, 8);
+        lua_createtable(L, 0, 10);
+        lua_pushstring(L, pool->served);
+        lua_setfield(L, -2, "model");
+        lua_pushinteger(L, (lua_Integer)pool->context_length);
+        lua_setfield(L, -2, "context_length");
         lua_pushstring(L, pool->name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, aisim_l_role_text(pool->role));
@@ -425,22 +429,6 @@ static int sim_pools(lua_State *L)
         lua_setfield(L, -2, "gpus");
         lua_rawseti(L, -2, (lua_Integer)i + 1);
     }
-    return 1;
-}
-
-/* core sim:configuration_(i) -> resolved engine table of the i-th pool as YAML; behind each value
- * where it came from */
-static int sim_configuration(lua_State *L)
-{
-    aisim_l_sim *s = aisim_l_check_sim(L, 1);
-    const aisim_l_cluster *c = aisim_l_cluster_of(s);
-    lua_Integer i = luaL_checkinteger(L, 2);
-    aisim_l_handoff_show(L, s);
-    luaL_argcheck(L, i >= 1 && i <= (lua_Integer)c->pools.len, 2, "no such pool");
-    aisim_text yaml = {0};
-    aisim_emit_yaml_origins(c->pools.data[i - 1].configuration, &yaml);
-    lua_pushstring(L, aisim_text_get(&yaml));
-    aisim_text_free(&yaml);
     return 1;
 }
 
@@ -489,6 +477,5 @@ void aisim_l_pool_register(lua_State *L)
                                       {"pool_handle_", sim_pool_handle},
                                       {"ranks_", sim_ranks},
                                       {"pools_", sim_pools},
-                                      {"configuration_", sim_configuration},
                                       {NULL, NULL}});
 }

@@ -30,8 +30,8 @@ static int sim_record(lua_State *L)
     lua_newtable(L);
     const aisim_record_field *field;
     for (uint32_t f = 0; (field = aisim_record_field_at(f)) != NULL; f++) {
-        const char *text = field->text ? aisim_record_text(record, field) : NULL;
-        double number = field->text ? (double)NAN : aisim_record_number(record, field);
+        const char *text = aisim_record_text(record, field);
+        double number = aisim_record_number(record, field);
         if (text != NULL) {
             lua_pushstring(L, text);
         } else if (!isnan(number)) {
@@ -47,6 +47,8 @@ static int sim_record(lua_State *L)
         }
         lua_setfield(L, -2, field->key);
     }
+    lua_pushinteger(L, (lua_Integer)record->request_id); /* request_id may be a text of its file */
+    lua_setfield(L, -2, "id");
     if (record->class_name != NULL) {
         lua_pushstring(L, record->class_name);
         lua_setfield(L, -2, "class");
@@ -138,12 +140,32 @@ static int sim_jsonl(lua_State *L)
     return 0;
 }
 
+/* core sim:profile_jsonl_(path): the same as AIPerf writes it */
+static int sim_profile_jsonl(lua_State *L)
+{
+    aisim_l_sim *s;
+    const aisim_l_metrics *m = aisim_l_check_built(L, &s);
+    aisim_error err = {0};
+    aisim_profile_log *log = NULL;
+    if (aisim_profile_log_open(luaL_checkstring(L, 2), &log, &err) != AISIM_OK) {
+        return aisim_l_raise(L, &err);
+    }
+    for (uint32_t i = 0; i < m->records.len; i++) {
+        aisim_profile_log_add(log, &m->records.data[i]);
+    }
+    if (aisim_profile_log_close(log, &err) != AISIM_OK) {
+        return aisim_l_raise(L, &err);
+    }
+    return 0;
+}
+
 void aisim_l_records_register(lua_State *L)
 {
     aisim_l_extend(L, "aisim.Sim",
                    (const luaL_Reg[]){{"record_count_", sim_record_count},
                                       {"record_", sim_record},
                                       {"jsonl_", sim_jsonl},
+                                      {"profile_jsonl_", sim_profile_jsonl},
                                       {"batches_", sim_batches},
                                       {NULL, NULL}});
     luaL_setfuncs(L, (const luaL_Reg[]){{"record_keys", l_record_keys}, {NULL, NULL}}, 0);

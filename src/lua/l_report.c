@@ -53,12 +53,35 @@ void aisim_l_metrics_free(aisim_l_sim *s)
     }
     aisim_request_log_discard(m->logs.measured);
     aisim_request_log_discard(m->logs.preparation);
+    aisim_profile_log_discard(m->profile_log);
     aisim_recorder_free(m->recorder);
     aisim_array_free(&m->declared);
     aisim_array_free(&m->slos);
     aisim_array_free(&m->records);
+    for (uint32_t i = 0; i < m->names.len; i++) {
+        aisim_free(m->names.data[i]);
+    }
+    aisim_array_free(&m->names);
     aisim_free(m);
     s->metrics = NULL;
+}
+
+/* A text of its file is valid during the call: the last record gets one that stays. */
+static const char *kept_name(aisim_l_metrics *m, const char *name)
+{
+    if (name == NULL) {
+        return NULL;
+    }
+    char *copy = aisim_strdup(name);
+    aisim_array_push(&m->names, copy);
+    return copy;
+}
+
+static void keep_names(aisim_l_metrics *m)
+{
+    aisim_record *record = &m->records.data[m->records.len - 1];
+    record->name = kept_name(m, record->name);
+    record->session_name = kept_name(m, record->session_name);
 }
 
 static void keep_record(void *context, const aisim_record *record)
@@ -66,10 +89,36 @@ static void keep_record(void *context, const aisim_record *record)
     aisim_l_metrics *m = context;
     m->preparation_records += strcmp(record->phase, "profile") != 0;
     aisim_request_logs_sink(&m->logs, record);
+    if (m->profile_log != NULL) {
+        aisim_profile_log_add(m->profile_log, record);
+    }
     if (m->records.len < m->max_records) {
         aisim_array_push(&m->records, *record);
+        keep_names(m);
     } else {
         m->lost_records++;
+    }
+}
+
+static double session_number(uint32_t session)
+{
+    return session == 0 ? (double)NAN : (double)session;
+}
+
+/* What the workload knows of the request. */
+static void annotate(void *context, const aisim_request *request, aisim_record *record)
+{
+    const aisim_l_sim *s = context;
+    aisim_descent descent;
+    aisim_sim_descent(s->sim, request, &descent);
+    record->root_session_id = session_number(descent.root_session);
+    record->parent_session_id = session_number(descent.parent_session);
+    record->name = descent.request;
+    record->session_name = descent.session;
+    if (descent.play != NULL) {
+        record->play_id = descent.play;
+        record->play_ordinal = descent.play_ordinal;
+        record->lane = descent.lane;
     }
 }
 
@@ -81,6 +130,8 @@ aisim_recorder *aisim_l_recorder(lua_State *L, aisim_l_sim *s)
     }
     m->config.sink = keep_record;
     m->config.sink_context = m;
+    m->config.annotate = annotate;
+    m->config.annotate_context = s;
     m->recorder = aisim_recorder_new(&m->config);
     for (uint32_t i = 0; i < m->declared.len; i++) {
         aisim_l_metric_attach(L, m, m->declared.data[i]);
@@ -96,6 +147,7 @@ void aisim_l_record_worker(aisim_l_sim *s, aisim_recorder *recorder, uint32_t in
                                        .role = aisim_l_role_text(pool->role),
                                        .gpus = pool->gpus,
                                        .blocks = pool->blocks,
+                                       .block_size = pool->block_size,
                                        .batched_tokens = pool->batched_tokens,
                                        .from_ns = from_ns,
                                        .provisioned = provisioned};
@@ -189,12 +241,14 @@ static void build_results(aisim_l_sim *s, aisim_results *results)
     aisim_report_build(results, s->metrics->recorder, &meta);
     aisim_l_timing_report(s, results, aisim_results_find(results, 0, "totals"));
     aisim_l_agentx_report_all(s, results);
+    aisim_l_configuration_report(s, results);
 }
 
 void aisim_l_metrics_finish(aisim_l_sim *s)
 {
     aisim_l_metrics *m = s->metrics;
     aisim_recorder_finish(m->recorder, aisim_sim_now(s->sim));
+    aisim_recorder_add_never_issued(m->recorder, aisim_l_agentx_never_issued(s));
     if (m->built) {
         aisim_results_free(&m->results);
     }

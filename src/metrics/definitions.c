@@ -38,6 +38,7 @@ static const aisim_definition definitions[] = {
     {"worker_s", "s", "provisioned time of the workers of a role: starting, ready, draining"},
     {"gpu_hours", "h", "worker time times GPUs per worker"},
     {"gpus", "GPUs", "GPUs provisioned, time-weighted over the interval"},
+    {"kv_cache_pool_tokens", "tokens", "tokens that the KV caches of those workers hold"},
     /* rates: over the interval chosen by `duration` */
     {"request_throughput_rps", "req/s", "completed requests / interval"},
     {"input_throughput_tok_s", "tok/s", "prompt tokens of the cohort / interval"},
@@ -124,8 +125,23 @@ static const aisim_definition definitions[] = {
     {"offload.hit_blocks", "blocks", "length of the runs found"},
     {"offload.deferred_lookups", "", "a needed block was on its way, the request slept"},
     {"offload.fence_ms", "ms", "by which copies delayed passes"},
+    {"state_cache", "", "recurrent states of hybrid models, of the whole run; null without"},
+    {"state_cache.checkpoints", "", "states that were kept under the prefix they stand for"},
+    {"state_cache.checkpoint_bytes", "bytes", "of all of them"},
+    {"state_cache.admissions", "", "admissions that looked for one, readmissions too"},
+    {"state_cache.hits", "", "admissions that went on from one"},
+    {"state_cache.matched_tokens", "tokens", "leading tokens of their prompts whose blocks were there"},
+    {"state_cache.usable_tokens", "tokens", "part of them up to a checkpoint: what was reused"},
+    {"state_cache.usable_ratio", "", "usable_tokens / matched_tokens"},
     {"plays", "", "plays by outcome: total, completed, incomplete"},
-    /* decisions about the cohort; absent unless a router has regret = true */
+    /* decisions of routers about measured requests */
+    {"routing.placements", "", "requests placed, in each pool that they were routed in"},
+    {"routing.affinity_hits", "", "placements that a live binding decided"},
+    {"routing.session_moves", "", "placements of a session on another worker than its last one"},
+    {"routing.moves_per_session", "", "session_moves / sessions"},
+    {"routing.imbalance_ratio", "",
+     "most / mean prompt and output tokens per worker, of the most uneven pool; cohort"},
+    /* about the cohort; absent unless a router has regret = true */
     {"routing.decisions", "", "requests whose decision was measured (router.regret)"},
     {"routing.overlap_chosen_blocks", "blocks", "leading prompt blocks there on the chosen target"},
     {"routing.overlap_best_blocks", "blocks", "the same on the eligible target that had most"},

@@ -145,14 +145,14 @@ static void compact(aisim_digest *digest)
     }
 }
 
-static double exact_mean(const aisim_digest *digest)
+static double exact_sum(const aisim_digest *digest)
 {
     double sum = 0, carry = 0;
     for (uint32_t i = 0; i < digest->samples.len; i++) {
         const aisim_sample *sample = &digest->samples.data[i];
         sum_add(&sum, &carry, sample->value * (double)sample->weight);
     }
-    return (sum + carry) / (double)digest->n;
+    return sum + carry;
 }
 
 /* Sum of squared distances from the mean. */
@@ -300,6 +300,28 @@ static double sketch_at(const aisim_digest *digest, uint64_t k)
     return digest->max;
 }
 
+/* Weight of the buckets of one sign and power of two whose middle is <= bound. */
+static uint64_t octave_at_most(const struct aisim_sketch *sketch, uint32_t negative,
+                               uint32_t exponent, double bound)
+{
+    const uint64_t *octave = sketch->octave[negative][exponent];
+    uint64_t weight = 0;
+    for (uint32_t sub = 0; octave != NULL && sub < SUB; sub++) {
+        weight += sketch_value(negative, exponent, sub) <= bound ? octave[sub] : 0;
+    }
+    return weight;
+}
+
+static uint64_t sketch_at_most(const struct aisim_sketch *sketch, double bound)
+{
+    uint64_t weight = bound >= 0 ? sketch->zero : 0;
+    for (uint32_t exponent = 0; exponent < OCTAVES; exponent++) {
+        weight += octave_at_most(sketch, 0, exponent, bound);
+        weight += octave_at_most(sketch, 1, exponent, bound);
+    }
+    return weight;
+}
+
 /* Value at position k (from 0) of the sorted stream; *next: the one behind it. */
 static double exact_at(const aisim_digest *digest, uint64_t k, double *next)
 {
@@ -417,16 +439,21 @@ void aisim_digest_merge(aisim_digest *digest, aisim_digest *from)
     digest->n += from->n;
 }
 
-double aisim_digest_mean(aisim_digest *digest)
+double aisim_digest_sum(aisim_digest *digest)
 {
     if (digest->n == 0) {
         return 0;
     }
     if (digest->sketch != NULL) {
-        return (digest->sketch->sum + digest->sketch->carry) / (double)digest->n;
+        return digest->sketch->sum + digest->sketch->carry;
     }
     compact(digest);
-    return exact_mean(digest);
+    return exact_sum(digest);
+}
+
+double aisim_digest_mean(aisim_digest *digest)
+{
+    return digest->n == 0 ? 0 : aisim_digest_sum(digest) / (double)digest->n;
 }
 
 double aisim_digest_percentile(aisim_digest *digest, double p)
@@ -446,6 +473,25 @@ double aisim_digest_percentile(aisim_digest *digest, double p)
     double whole = floor(position);
     double value = exact_at(digest, (uint64_t)whole, &next);
     return value + (next - value) * (position - whole);
+}
+
+uint64_t aisim_digest_at_most(aisim_digest *digest, double bound)
+{
+    if (digest->n == 0 || bound < digest->min) {
+        return 0;
+    }
+    if (bound >= digest->max) {
+        return digest->n;
+    }
+    if (digest->sketch != NULL) {
+        return sketch_at_most(digest->sketch, bound);
+    }
+    compact(digest);
+    uint64_t weight = 0;
+    for (uint32_t i = 0; i < digest->samples.len && digest->samples.data[i].value <= bound; i++) {
+        weight += digest->samples.data[i].weight;
+    }
+    return weight;
 }
 
 double aisim_digest_share(aisim_digest *digest, uint32_t percent)

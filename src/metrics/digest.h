@@ -83,11 +83,18 @@ typedef struct aisim_stats {
 } aisim_stats;
 void aisim_digest_stats(aisim_digest *digest, aisim_stats *out);
 
+/** Sum of all values; 0 when empty. */
+double aisim_digest_sum(aisim_digest *digest);
+
 /** Mean; 0 when empty. */
 double aisim_digest_mean(aisim_digest *digest);
 
 /** Percentile p, 0 <= p <= 100, by the rule of the digest; 0 when empty. O(distinct values). */
 double aisim_digest_percentile(aisim_digest *digest, double p);
+
+/** Weight of the values <= bound; of a sketch those of the buckets whose middle is. O(distinct
+ *  values). */
+uint64_t aisim_digest_at_most(aisim_digest *digest, double bound);
 
 /** Smallest value v such that values <= v have at least `percent` % of the weight (0 .. 100,
  * whole); 0 when empty. The p99 of a gauge, spec/report.md §3 kv_usage. */

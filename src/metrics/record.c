@@ -143,6 +143,7 @@ void aisim_record_fill(aisim_record *record, const aisim_request *request, aisim
     *record = (aisim_record){.outcome = outcome};
     record->request_id = request->id;
     record->play_ordinal = record->lane = NAN;
+    record->root_session_id = record->parent_session_id = NAN;
     record->session_id = request->session == 0 ? NAN : (double)request->session;
     record->turn = request->turn;
     record->phase = phase_text(request->phase);
@@ -197,8 +198,8 @@ static const aisim_record_field fields[] = {
     NUMBER(play_ordinal),
     NUMBER(lane),
     NUMBER(session_id),
-    TEXT("root_session_id", root_session_id),
-    TEXT("parent_session_id", parent_session_id),
+    NUMBER(root_session_id),
+    NUMBER(parent_session_id),
     NUMBER(turn),
     TEXT("phase", phase),
     TEXT("status", status),
@@ -259,13 +260,19 @@ double aisim_record_number(const aisim_record *record, const aisim_record_field 
     return value;
 }
 
-/* request_id and session_id are texts when the workload named them. */
+/* request_id and session_id are texts when the workload named them; a named session is a root. */
 static const char *authored(const aisim_record *record, const aisim_record_field *field)
 {
-    if (field->offset == offsetof(aisim_record, request_id)) {
+    switch (field->offset) {
+    case offsetof(aisim_record, request_id):
         return record->name;
+    case offsetof(aisim_record, session_id):
+        return record->session_name;
+    case offsetof(aisim_record, root_session_id):
+        return record->root_session_id == record->session_id ? record->session_name : NULL;
+    default:
+        return NULL;
     }
-    return field->offset == offsetof(aisim_record, session_id) ? record->session_name : NULL;
 }
 
 const char *aisim_record_text(const aisim_record *record, const aisim_record_field *field)

@@ -44,9 +44,9 @@ typedef struct aisim_record {
     const char *name; /**< authored id, takes the place of the number */
     const char *play_id;
     double play_ordinal, lane;
-    const char *session_name; /**< takes the place of the number */
+    const char *session_name; /**< takes the place of the numbers of session and root */
     double session_id;        /**< NaN = none */
-    const char *root_session_id, *parent_session_id;
+    double root_session_id, parent_session_id;
     double turn;
     const char *class_name;
     const char *phase, *status;

@@ -130,6 +130,7 @@ static void add_to_cohort(aisim_recorder *recorder, const aisim_request *request
     recorder->output_tokens += request->generated;
     recorder->reused_tokens += request->max_reused;
     recorder->first_reused_tokens += request->first_reused;
+    recorder->host_reused_tokens += request->host_reused;
     recorder->hits += request->first_reused > 0;
     if (!isnan(record->overlap_best_blocks)) {
         recorder->regret_decisions++;
@@ -185,9 +186,7 @@ static bool at_prefill_worker(const aisim_recorder *recorder, const aisim_reques
 static void complete_record(aisim_recorder *recorder, const aisim_request *request,
                             aisim_record *record)
 {
-    if (request->class_id < recorder->classes.len) {
-        record->class_name = recorder->classes.data[request->class_id].name;
-    }
+    aisim_recorder_names(recorder, request, record);
     bool moved = (request->flags & AISIM_REQF_MOVED) != 0;
     record->decode_worker = worker_number(recorder, request->rank);
     record->prefill_worker = record->decode_worker;
@@ -198,33 +197,6 @@ static void complete_record(aisim_recorder *recorder, const aisim_request *reque
     }
     if (!moved && at_prefill_worker(recorder, request)) {
         record->decode_worker = (double)NAN; /* it never got there */
-    }
-    if (recorder->config.annotate != NULL) {
-        recorder->config.annotate(recorder->config.annotate_context, request, record);
-    }
-}
-
-/* The latest decision counts: a request that lost its worker is decided about again. */
-static void on_route(aisim_recorder *recorder, const aisim_event *event)
-{
-    uint32_t slot = event->request->lease.owner;
-    if (event->u.route.best_blocks < 0) {
-        return;
-    }
-    while (recorder->overlaps.len <= slot) {
-        aisim_array_push(&recorder->overlaps, (aisim_overlap){0});
-    }
-    recorder->overlaps.data[slot] = (aisim_overlap){
-        event->request->id, event->u.route.chosen_blocks, event->u.route.best_blocks};
-}
-
-static void fill_overlap(const aisim_recorder *recorder, const aisim_request *request,
-                         aisim_record *record)
-{
-    uint32_t slot = request->lease.owner;
-    if (slot < recorder->overlaps.len && recorder->overlaps.data[slot].request_id == request->id) {
-        record->overlap_chosen_blocks = (double)recorder->overlaps.data[slot].chosen_blocks;
-        record->overlap_best_blocks = (double)recorder->overlaps.data[slot].best_blocks;
     }
 }
 
@@ -253,7 +225,7 @@ static void on_over(aisim_recorder *recorder, const aisim_request *request, aisi
     if (ideal_tokens >= 0) {
         record.ideal_reused_tokens = (double)ideal_tokens;
     }
-    fill_overlap(recorder, request, &record);
+    aisim_recorder_overlap(recorder, request, &record);
     complete_record(recorder, request, &record);
     record.measured = aisim_recorder_measured(recorder, request);
     bool over = outcome != AISIM_OUTCOME_IN_FLIGHT;
@@ -503,7 +475,7 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
         on_arrive(recorder, request, event->t_ns);
         break;
     case AISIM_EV_ROUTE:
-        on_route(recorder, event);
+        aisim_recorder_route(recorder, event);
         break;
     case AISIM_EV_FIRST_TOKEN:
         if (aisim_recorder_measured(recorder, request)) {

@@ -85,6 +85,7 @@ typedef struct aisim_recorder_worker_info {
     double gpus;             /**< per worker */
     uint32_t first_rank, ranks;
     uint64_t blocks;         /**< KV blocks of one rank; the level is 0 of blocks at first */
+    uint32_t block_size;     /**< tokens of one, 0 = unknown */
     uint64_t batched_tokens; /**< budget of one pass of one rank, 0 = unknown */
     int64_t from_ns;         /**< when it joined, 0 = with the run */
     bool provisioned;        /**< paid for from then on */
@@ -135,11 +136,19 @@ void aisim_recorder_finish(aisim_recorder *recorder, int64_t t_ns);
 /** Is this request measured? (also before its end) */
 bool aisim_recorder_measured(const aisim_recorder *recorder, const aisim_request *request);
 
+/** Fills the record of a live request as far as it goes at t, with its names; for other logs. Texts
+ *  as for the sink. @return t in ms after the measurement start */
+double aisim_recorder_name(const aisim_recorder *recorder, const aisim_request *request,
+                           int64_t t_ns, aisim_record *out);
+
 /** The interval of rates and gauges as it stands. */
 void aisim_recorder_interval(const aisim_recorder *recorder, int64_t *from_ns, int64_t *to_ns);
 
-/** Distribution over the cohort by its key (ttft_ms, …, token_gap_ms), of one class when
- *  class_id >= 0. NULL when there is none of that name or class. Owned by the recorder. */
+/** Part of the cohort's tokens reused at first admission that came from the host tier. */
+uint64_t aisim_recorder_host_reused(const aisim_recorder *recorder);
+
+/** Distribution over the cohort by its key (ttft_ms, …, token_gap_ms) or over passes and plays
+ *  (pass_tokens, pass_requests, pass_ms, play_e2e_ms), of one class when class_id >= 0. NULL when there is none of that name or class. Owned by the recorder. */
 aisim_digest *aisim_recorder_distribution(aisim_recorder *recorder, const char *key,
                                           int32_t class_id);
 

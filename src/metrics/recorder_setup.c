@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "metrics/recorder_state.h"
 
@@ -108,6 +109,7 @@ void aisim_recorder_free(aisim_recorder *recorder)
     aisim_array_free(&recorder->handed_over);
     aisim_array_free(&recorder->handed_free);
     aisim_array_free(&recorder->completions);
+    aisim_map_free(&recorder->routing.last);
     aisim_array_free(&recorder->overlaps);
     aisim_array_free(&recorder->lane_start_ns);
     aisim_array_free(&recorder->classes);
@@ -144,6 +146,7 @@ void aisim_recorder_worker(aisim_recorder *recorder, const aisim_recorder_worker
                               .first_rank = info->first_rank,
                               .ranks = info->ranks,
                               .blocks = info->blocks,
+                              .block_size = info->block_size,
                               .batched_tokens = info->batched_tokens};
     uint32_t worker = recorder->workers.len;
     aisim_array_push(&recorder->workers, sums);
@@ -222,6 +225,25 @@ aisim_custom *aisim_recorder_custom(aisim_recorder *recorder)
     return recorder->custom;
 }
 
+void aisim_recorder_names(const aisim_recorder *recorder, const aisim_request *request,
+                          aisim_record *record)
+{
+    if (request->class_id < recorder->classes.len) {
+        record->class_name = recorder->classes.data[request->class_id].name;
+    }
+    if (recorder->config.annotate != NULL) {
+        recorder->config.annotate(recorder->config.annotate_context, request, record);
+    }
+}
+
+double aisim_recorder_name(const aisim_recorder *recorder, const aisim_request *request,
+                           int64_t t_ns, aisim_record *out)
+{
+    aisim_record_fill(out, request, AISIM_OUTCOME_IN_FLIGHT, t_ns, recorder->start_ns);
+    aisim_recorder_names(recorder, request, out);
+    return aisim_ms_from_ns(t_ns - recorder->start_ns);
+}
+
 void aisim_recorder_finish(aisim_recorder *recorder, int64_t t_ns)
 {
     if (recorder->finished) {
@@ -236,11 +258,26 @@ void aisim_recorder_finish(aisim_recorder *recorder, int64_t t_ns)
     aisim_custom_end(recorder->custom, t_ns);
 }
 
+uint64_t aisim_recorder_host_reused(const aisim_recorder *recorder)
+{
+    return recorder->host_reused_tokens;
+}
+
 aisim_digest *aisim_recorder_distribution(aisim_recorder *recorder, const char *key,
                                           int32_t class_id)
 {
-    if (class_id < 0 && strcmp(key, "token_gap_ms") == 0) {
-        return &recorder->gaps.pooled;
+    const struct {
+        const char *key;
+        aisim_digest *digest;
+    } whole[] = {{"token_gap_ms", &recorder->gaps.pooled},
+                 {"pass_tokens", &recorder->pass_tokens},
+                 {"pass_requests", &recorder->pass_requests},
+                 {"pass_ms", &recorder->pass_ms},
+                 {"play_e2e_ms", &recorder->play_ms}};
+    for (uint32_t i = 0; class_id < 0 && i < sizeof whole / sizeof *whole; i++) {
+        if (strcmp(key, whole[i].key) == 0) {
+            return whole[i].digest;
+        }
     }
     for (uint32_t i = 0; i < AISIM_DISTRIBUTIONS; i++) {
         if (strcmp(key, aisim_distribution_key(i)) != 0) {

@@ -67,7 +67,9 @@ typedef struct aisim_worker_sums {
     double gpus;
     uint32_t first_rank, ranks;
     uint64_t blocks, batched_tokens;
+    uint32_t block_size;
     AISIM_ARRAY(aisim_provision) provisions; /* ascending */
+    uint64_t routed; /* placements of measured requests */
     uint64_t completed, input_tokens, output_tokens, preemptions, evicted_blocks;
 } aisim_worker_sums;
 
@@ -84,6 +86,13 @@ typedef struct aisim_overlap {
     uint32_t request_id; /* 0 = none */
     int64_t chosen_blocks, best_blocks;
 } aisim_overlap;
+
+/* Decisions about measured requests (spec/routing.md §7). */
+typedef struct aisim_routing_sums {
+    uint64_t placements, affinity_hits;
+    uint64_t sessions, moves;      /* sessions with a placement; placements elsewhere than before */
+    aisim_map last;                /* (session, role) -> worker */
+} aisim_routing_sums;
 
 typedef struct aisim_transfer_sums {
     uint64_t jobs, bytes;
@@ -111,6 +120,7 @@ struct aisim_recorder {
     uint32_t first_measured;                      /* id of the first measured arrival, 0 = none */
     bool first_known; /* … and it completed: observation start is fixed */
     uint64_t input_tokens, output_tokens, reused_tokens, first_reused_tokens, hits;
+    uint64_t host_reused_tokens; /* part of first_reused_tokens */
     uint64_t ideal_tokens;
     bool ideal_known;
     uint64_t good, good_output_tokens;
@@ -126,6 +136,7 @@ struct aisim_recorder {
     /* router.regret: of live requests, and of the cohort */
     AISIM_ARRAY(aisim_overlap) overlaps;
     uint64_t regret_decisions, chosen_blocks, best_blocks;
+    aisim_routing_sums routing;
 
     /* distributions */
     aisim_digest distributions[AISIM_DISTRIBUTIONS];
@@ -157,10 +168,18 @@ struct aisim_recorder {
 aisim_class_state *aisim_recorder_class_state(aisim_recorder *recorder, uint16_t class_id);
 /** What ends at t_ns is in the figures: not of the preparation, not outside of the window. */
 bool aisim_recorder_counts(const aisim_recorder *recorder, int64_t t_ns);
+/** What neither the request nor the events tell: names of its class, its play, its sessions. */
+void aisim_recorder_names(const aisim_recorder *recorder, const aisim_request *request,
+                          aisim_record *record);
 /** transfer.end */
 void aisim_recorder_transfer(aisim_recorder *recorder, const aisim_event *event);
 /** Hand-offs of a request that is over, asked once. @return false = it had none */
 bool aisim_recorder_handed(aisim_recorder *recorder, uint32_t request_id, aisim_handed *out);
+/** request.route: who was placed where (recorder_routing.c). */
+void aisim_recorder_route(aisim_recorder *recorder, const aisim_event *event);
+/** Residency at the decision, if router.regret asked for it. */
+void aisim_recorder_overlap(const aisim_recorder *recorder, const aisim_request *request,
+                            aisim_record *record);
 /** RANK_TOTALS: sums over ranks; the facts of a pool come with its first rank. */
 void aisim_recorder_totals(aisim_recorder *recorder, const aisim_rank_totals *totals);
 /** Sums of a rank, added if new. */

@@ -57,6 +57,13 @@ void aisim_recorder_totals(aisim_recorder *recorder, const aisim_rank_totals *to
     sum->allocated_blocks += totals->allocated_blocks;
     sum->published_blocks += totals->published_blocks;
     sum->evicted_blocks += totals->evicted_blocks;
+    sum->state = sum->state || totals->state;
+    sum->state_checkpoints += totals->state_checkpoints;
+    sum->state_bytes += totals->state_bytes * (double)totals->state_checkpoints; /* of all */
+    sum->state_admissions += totals->state_admissions;
+    sum->state_restores += totals->state_restores;
+    sum->state_matched_tokens += totals->state_matched_tokens;
+    sum->state_usable_tokens += totals->state_usable_tokens;
     sum->host = sum->host || totals->host;
     sum->host_blocks += totals->host_blocks;
     sum->host_resident += totals->host_resident;

@@ -184,6 +184,21 @@ static void put_provision(aisim_results *results, uint32_t totals, const aisim_r
     aisim_results_number(results, totals, "gpus", base->gpus);
 }
 
+/* KV tokens that fit on the provisioned workers, time-weighted like gpus. */
+static void put_capacity(aisim_results *results, uint32_t totals, const aisim_recorder *recorder,
+                         const rate_base *base)
+{
+    double tokens = recorder->workers.len > 0 ? 0 : (double)NAN;
+    double span_ns = (double)(base->to_ns - base->from_ns);
+    for (uint32_t i = 0; i < recorder->workers.len; i++) {
+        const aisim_worker_sums *worker = &recorder->workers.data[i];
+        double held_ns = (double)aisim_report_worker_ns(worker, base->from_ns, base->to_ns);
+        double own = (double)worker->blocks * worker->block_size * worker->ranks;
+        tokens += worker->block_size > 0 ? aisim_report_ratio(held_ns, span_ns) * own : (double)NAN;
+    }
+    aisim_results_number(results, totals, "kv_cache_pool_tokens", tokens);
+}
+
 static void put_reuse(aisim_results *results, uint32_t totals, const aisim_recorder *recorder,
                       const rate_base *base)
 {
@@ -363,18 +378,24 @@ static void put_blocks(aisim_results *results, uint32_t totals, const aisim_reco
     aisim_results_number(results, host, "fence_ms", aisim_ms_from_ns(sum->fence_ns));
 }
 
-/* router.regret (spec/routing.md §7): a prediction about residency, never cache reuse. */
-static void put_routing(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
+/* Recurrent states, of the whole run. */
+static void put_state_cache(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
 {
-    if (recorder->overlaps.len == 0) {
-        return; /* nobody asked */
+    const aisim_rank_totals *sum = &recorder->blocks;
+    if (!sum->state) {
+        aisim_results_null(results, totals, "state_cache");
+        return;
     }
-    uint32_t object = aisim_results_object(results, totals, "routing");
-    aisim_results_uint(results, object, "decisions", recorder->regret_decisions);
-    aisim_results_uint(results, object, "overlap_chosen_blocks", recorder->chosen_blocks);
-    aisim_results_uint(results, object, "overlap_best_blocks", recorder->best_blocks);
-    aisim_results_uint(results, object, "regret_blocks",
-                       recorder->best_blocks - recorder->chosen_blocks);
+    uint32_t state = aisim_results_object(results, totals, "state_cache");
+    aisim_results_uint(results, state, "checkpoints", sum->state_checkpoints);
+    aisim_results_number(results, state, "checkpoint_bytes", sum->state_bytes);
+    aisim_results_uint(results, state, "admissions", sum->state_admissions);
+    aisim_results_uint(results, state, "hits", sum->state_restores);
+    aisim_results_uint(results, state, "matched_tokens", sum->state_matched_tokens);
+    aisim_results_uint(results, state, "usable_tokens", sum->state_usable_tokens);
+    aisim_results_number(
+        results, state, "usable_ratio",
+        aisim_report_ratio((double)sum->state_usable_tokens, (double)sum->state_matched_tokens));
 }
 
 static void put_plays(aisim_results *results, uint32_t totals, const aisim_recorder *recorder)
@@ -399,6 +420,7 @@ static void put_totals(aisim_results *results, aisim_recorder *recorder)
     put_durations(results, totals, recorder);
     put_provision(results, totals, recorder, &base);
     put_rates(results, totals, recorder, &base);
+    put_capacity(results, totals, recorder, &base);
     put_reuse(results, totals, recorder, &base);
     put_goodput(results, totals, recorder, &base);
     aisim_results_uint(results, totals, "preemptions", recorder->preemptions);
@@ -413,9 +435,10 @@ static void put_totals(aisim_results *results, aisim_recorder *recorder)
     put_scheduler(results, totals, recorder, &base);
     put_transfers(results, totals, recorder);
     put_blocks(results, totals, recorder, &base);
+    put_state_cache(results, totals, recorder);
     put_plays(results, totals, recorder);
     put_trend(results, totals, recorder);
-    put_routing(results, totals, recorder);
+    aisim_report_routing(results, totals, recorder);
 }
 
 void aisim_report_build(aisim_results *results, aisim_recorder *recorder,

@@ -280,6 +280,7 @@ static void put_worker(aisim_results *results, uint32_t list, aisim_recorder *re
     aisim_results_number(results, object, "gpus", worker->gpus);
     aisim_results_number(results, object, "worker_s",
                          aisim_report_worker_s(worker, from_ns, to_ns));
+    aisim_results_uint(results, object, "routed_requests", worker->routed);
     aisim_results_uint(results, object, "completed_requests", worker->completed);
     aisim_results_uint(results, object, "total_input_tokens", worker->input_tokens);
     aisim_results_uint(results, object, "total_output_tokens", worker->output_tokens);

@@ -23,6 +23,8 @@ double aisim_report_ratio(double a, double b);
 void aisim_report_distributions(aisim_results *results, aisim_recorder *recorder);
 void aisim_report_classes(aisim_results *results, const aisim_recorder *recorder);
 void aisim_report_workers(aisim_results *results, aisim_recorder *recorder);
+/** totals.routing (recorder_routing.c). */
+void aisim_report_routing(aisim_results *results, uint32_t totals, const aisim_recorder *recorder);
 void aisim_report_custom(aisim_results *results, aisim_recorder *recorder);
 
 #endif

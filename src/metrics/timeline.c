@@ -38,9 +38,15 @@ typedef struct {
 typedef struct {
     uint32_t worker; /* AISIM_NONE = not dispatched */
     uint32_t seat, client_seat;
-    int64_t dispatched_ns, since_ns;
+    int64_t arrived_ns, dispatched_ns, since_ns;
     const char *doing; /* "queued", "prefill", "decode", "preempted" */
 } live_request;
+
+/* Where a request was drawn at the client. */
+typedef struct {
+    uint32_t seat; /* AISIM_NONE = not known */
+    int64_t begin_ns, end_ns;
+} aisim_timeline_past;
 
 typedef struct {
     char *play; /* NULL = none */
@@ -58,6 +64,8 @@ struct aisim_timeline {
     AISIM_ARRAY(timeline_lane) lanes;
     number_pool client_seats;
     aisim_map by_id;
+    AISIM_ARRAY(aisim_timeline_past) past; /* of requests with an end, by id */
+    uint32_t flows;
 };
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -160,6 +168,7 @@ static void free_timeline(aisim_timeline *timeline)
     aisim_array_free(&timeline->lanes);
     aisim_array_free(&timeline->client_seats.taken);
     aisim_map_free(&timeline->by_id);
+    aisim_array_free(&timeline->past);
     aisim_free(timeline);
 }
 
@@ -201,7 +210,8 @@ static live_request *follow(aisim_timeline *timeline, const aisim_request *reque
     aisim_map_set(&timeline->by_id, request->id, 0, at);
     live_request *live = &timeline->live.data[at];
     bool fresh;
-    *live = (live_request){.worker = AISIM_NONE, .seat = AISIM_NONE};
+    *live = (live_request){
+        .worker = AISIM_NONE, .seat = AISIM_NONE, .arrived_ns = request->arrival_ns};
     live->client_seat = take_number(&timeline->client_seats, &fresh);
     if (fresh) {
         name_thread(timeline, 0, THREAD_CLIENT + live->client_seat, "requests");
@@ -286,6 +296,54 @@ static void admitted(aisim_timeline *timeline, const aisim_event *event)
     change(timeline, live, decodes ? "decode" : "prefill", begin_ns);
 }
 
+/* ---- edges ---- */
+
+/* Keeps what an edge may come from, 24 bytes per request of a run with plays. */
+static void remember(aisim_timeline *timeline, const aisim_request *request, uint32_t seat,
+                     int64_t end_ns)
+{
+    while (timeline->past.len <= request->id) {
+        aisim_array_push(&timeline->past, (aisim_timeline_past){.seat = AISIM_NONE});
+    }
+    timeline->past.data[request->id] = (aisim_timeline_past){seat, request->arrival_ns, end_ns};
+}
+
+/* An arrow from the request that was waited for: from its begin, or from just before its end. */
+static void edge_event(aisim_timeline *timeline, const aisim_event *event)
+{
+    uint32_t source = event->u.edge.source_id;
+    uint32_t live = aisim_map_get(&timeline->by_id, source, 0);
+    aisim_timeline_past from = {.seat = AISIM_NONE};
+    if (live != AISIM_NONE) {
+        from.seat = timeline->live.data[live].client_seat;
+        from.begin_ns = timeline->live.data[live].arrived_ns;
+        from.end_ns = event->t_ns;
+    } else if (source < timeline->past.len) {
+        from = timeline->past.data[source];
+    }
+    if (from.seat == AISIM_NONE) {
+        return;
+    }
+    bool at_end = !event->u.edge.at_dispatch && from.end_ns > from.begin_ns;
+    const aisim_tracefile_place begin = {0, THREAD_CLIENT + from.seat};
+    const aisim_tracefile_place end = {0, THREAD_CLIENT +
+                                              follow(timeline, event->request)->client_seat};
+    aisim_tracefile_flow(&timeline->events, event->u.edge.relation, ++timeline->flows, begin,
+                         at_end ? from.end_ns - 1 : from.begin_ns, end, event->t_ns);
+}
+
+/* An idle guard: of one play at its lane, else of all. */
+static void shift_event(aisim_timeline *timeline, const aisim_event *event)
+{
+    char name[64], seconds[32];
+    bool global = event->u.shift.lane == AISIM_NONE;
+    aisim_json_number(seconds, sizeof seconds, (double)event->u.shift.shifted_by_ns / 1e9);
+    snprintf(name, sizeof name, "idle shift %s s", seconds);
+    aisim_tracefile_instant(&timeline->events,
+                            (aisim_tracefile_place){0, global ? 0 : event->u.shift.lane + 1}, name,
+                            event->t_ns);
+}
+
 static void ended(aisim_timeline *timeline, const aisim_event *event)
 {
     const aisim_request *request = event->request;
@@ -299,6 +357,9 @@ static void ended(aisim_timeline *timeline, const aisim_event *event)
     const aisim_tracefile_arg arg = {"end", 0, why};
     const aisim_tracefile_place place = {0, THREAD_CLIENT + live->client_seat};
     aisim_tracefile_span(&timeline->events, place, name, request->arrival_ns, event->t_ns, &arg, 1);
+    if (timeline->lanes.len > 0) { /* only plays have edges */
+        remember(timeline, request, live->client_seat, event->t_ns);
+    }
     give_number(&timeline->client_seats, live->client_seat);
     aisim_array_push(&timeline->unused, aisim_map_remove(&timeline->by_id, request->id, 0));
 }
@@ -456,6 +517,12 @@ static void observe(void *context, const aisim_event *event)
         aisim_tracefile_instant(&timeline->events, (aisim_tracefile_place){0, 0}, event->u.phase.to,
                                 event->t_ns);
         break;
+    case AISIM_EV_EDGE:
+        edge_event(timeline, event);
+        break;
+    case AISIM_EV_SHIFT:
+        shift_event(timeline, event);
+        break;
     case AISIM_EV_WORKER_STATE:
         snprintf(name, sizeof name, "%s -> %s", event->u.worker.from, event->u.worker.to);
         aisim_tracefile_instant(&timeline->events,
@@ -479,7 +546,8 @@ aisim_observer aisim_timeline_observer(aisim_timeline *timeline)
         AISIM_EV_ARRIVE,   AISIM_EV_ROUTE,      AISIM_EV_ADMIT,        AISIM_EV_FIRST_TOKEN,
         AISIM_EV_PREEMPT,  AISIM_EV_FINISH,     AISIM_EV_REJECT,       AISIM_EV_UNFINISHED,
         AISIM_EV_PASS_END, AISIM_EV_PLAY_START, AISIM_EV_TRANSFER_END, AISIM_EV_PLAY_END,
-        AISIM_EV_PHASE,    AISIM_EV_RUN_END,    AISIM_EV_WORKER_STATE};
+        AISIM_EV_PHASE,    AISIM_EV_RUN_END,    AISIM_EV_WORKER_STATE, AISIM_EV_EDGE,
+        AISIM_EV_SHIFT};
     aisim_observer observer = {.context = timeline, .fn = observe};
     for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         observer.mask |= AISIM_EV_BIT(wanted[i]);

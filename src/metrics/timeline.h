@@ -5,12 +5,13 @@
  *
  * Processes and threads:
  *   0       client: thread k = lane k with its plays; from 1000 requests, from arrival to end;
- *           instants for changes of phase
+ *           instants for changes of phase and for gaps that an idle guard has cut
  *   w       worker w (from 1): thread 1 passes of its first rank (10 + r: of rank r > 0),
  *           2 copies to host, 3 copies from host, 4 hand-offs; from 100 requests, from the dispatch
  *           to the end, with the spans queued, prefill, decode, preempted inside
  *   counters per worker: KV blocks, requests, tokens per pass, host blocks
- * A thread for requests is the lowest free one. Edges between sessions are not drawn. */
+ * A thread for requests is the lowest free one. Arrows at the client lead from a request to one of
+ * another session that waited for it: spawn, join, barrier. */
 #ifndef AISIM_METRICS_TIMELINE_H
 #define AISIM_METRICS_TIMELINE_H
 

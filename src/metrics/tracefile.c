@@ -91,7 +91,9 @@ void aisim_tracefile_instant(aisim_tracefile *events, aisim_tracefile_place plac
     begin(events, place, "i", name);
     put_time(events, "ts", t_ns);
     aisim_json_key(&events->line, "s");
-    aisim_json_text(&events->line, place.process == 0 ? "g" : "p");
+    aisim_json_text(&events->line, place.process != 0  ? "p"
+                                   : place.thread != 0 ? "t"
+                                                       : "g");
     end(events, t_ns, 0);
 }
 
@@ -105,6 +107,36 @@ void aisim_tracefile_counter(aisim_tracefile *events, uint32_t process, const ch
     put_time(events, "ts", t_ns);
     put_args(events, args, n);
     end(events, t_ns, 0);
+}
+
+/* Viewers bind each end to the span around it. */
+static void flow_end(aisim_tracefile *events, const char *phase, const char *name, uint32_t id,
+                     aisim_tracefile_place place, int64_t t_ns)
+{
+    begin(events, place, phase, name);
+    aisim_json_key(&events->line, "cat");
+    aisim_json_text(&events->line, "edge");
+    aisim_json_key(&events->line, "id");
+    aisim_json_uint(&events->line, id);
+    if (phase[0] == 'f') {
+        aisim_json_key(&events->line, "bp");
+        aisim_json_text(&events->line, "e");
+    }
+    put_time(events, "ts", t_ns);
+    end(events, t_ns, -1); /* behind the spans that begin there */
+}
+
+void aisim_tracefile_flow(aisim_tracefile *events, const char *name, uint32_t id,
+                          aisim_tracefile_place from, int64_t from_ns, aisim_tracefile_place to,
+                          int64_t to_ns)
+{
+    bool both = from_ns >= events->from_ns && to_ns < events->until_ns;
+    if (both && events->index.len + 1 >= events->max_events) { /* room for one is none */
+        events->lost += 2;
+    } else if (both) {
+        flow_end(events, "s", name, id, from, from_ns);
+        flow_end(events, "f", name, id, to, to_ns);
+    }
 }
 
 void aisim_tracefile_name(aisim_tracefile *events, aisim_tracefile_place place, const char *kind,

@@ -41,13 +41,18 @@ void aisim_tracefile_span(aisim_tracefile *events, aisim_tracefile_place place, 
                           int64_t begin_ns, int64_t end_ns, const aisim_tracefile_arg *args,
                           uint32_t n);
 
-/** A mark; of its process, or of everything for process 0. */
+/** A mark; of its process, in process 0 of its thread, or of everything for thread 0. */
 void aisim_tracefile_instant(aisim_tracefile *events, aisim_tracefile_place place, const char *name,
                              int64_t t_ns);
 
 /** Values of a counter from t on. */
 void aisim_tracefile_counter(aisim_tracefile *events, uint32_t process, const char *name,
                              int64_t t_ns, const aisim_tracefile_arg *args, uint32_t n);
+
+/** An arrow from one span to another, if both ends are wanted. id: not used by another one. */
+void aisim_tracefile_flow(aisim_tracefile *events, const char *name, uint32_t id,
+                          aisim_tracefile_place from, int64_t from_ns, aisim_tracefile_place to,
+                          int64_t to_ns);
 
 /** Name of a process, or of one of its threads (kind "process_name", "thread_name"). */
 void aisim_tracefile_name(aisim_tracefile *events, aisim_tracefile_place place, const char *kind,

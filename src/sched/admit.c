@@ -325,6 +325,15 @@ static bool take_capacity(aisim_rank *rank, aisim_request *r, const aisim_head_h
     return true;
 }
 
+static void count_state(aisim_rank *rank, const aisim_head_hit *hit)
+{
+    aisim_recurrent_totals *totals = &rank->recurrents.totals;
+    totals->admissions++;
+    totals->restores += hit->source.extent != AISIM_NONE;
+    totals->usable_tokens += hit->tokens;
+    totals->matched_tokens += hit->junction > hit->tokens ? hit->junction : hit->tokens;
+}
+
 static outcome admit_with_hit(aisim_rank *rank, uint32_t slot, const aisim_head_hit *hit)
 {
     const aisim_scheduler_config *config = &rank->config.scheduler;
@@ -380,6 +389,9 @@ static outcome admit_with_hit(aisim_rank *rank, uint32_t slot, const aisim_head_
     if (hit->reserved > 0) { /* offload.md §7.6 */
         r->host_reused = r->admissions == 0 ? hit->from_host : r->host_reused;
         r->stored_blocks = reused / rank->pool.block_size;
+    }
+    if (recurrent != AISIM_NONE) {
+        count_state(rank, hit);
     }
     enter(rank, slot, reused, recurrent, hit->junction, d, slots);
     return ADMITTED;

@@ -102,6 +102,16 @@ void aisim_rank_show_totals(const aisim_rank *rank, int64_t t_ns)
     aisim_rank_totals totals = {.allocated_blocks = rank->pool.taken_blocks,
                                 .published_blocks = rank->pool.stored_blocks,
                                 .evicted_blocks = rank->pool.evicted_blocks};
+    if (aisim_rank_stateful(rank)) {
+        const aisim_recurrent_totals *state = &rank->recurrents.totals;
+        totals.state = true;
+        totals.state_checkpoints = state->published;
+        totals.state_bytes = rank->config.kv.state_bytes;
+        totals.state_admissions = state->admissions;
+        totals.state_restores = state->restores;
+        totals.state_matched_tokens = state->matched_tokens;
+        totals.state_usable_tokens = state->usable_tokens;
+    }
     if (rank->offload.host != NULL) {
         fill_host(rank, &totals);
     }

@@ -188,6 +188,7 @@ void aisim_recurrent_publish(aisim_recurrents *set, uint32_t slot,
         aisim_state_discard(pool, s->snapshot); /* §11.2: only the newest is kept */
     }
     aisim_state_publish(pool, s->working, r->lease.run, end, pass);
+    set->totals.published++;
     s->snapshot = s->working;
     remember_step(s, s->working, pass);
 }

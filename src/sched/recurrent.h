@@ -24,7 +24,16 @@ typedef struct aisim_recurrent {
     uint32_t page_pass;
 } aisim_recurrent;
 
+/** Sums over the run. Tokens: of the prompts looked up at admissions, those whose blocks were there
+ *  and those that a checkpoint made usable (E-S8). */
+typedef struct aisim_recurrent_totals {
+    uint64_t published; /**< checkpoints */
+    uint64_t admissions, restores;
+    uint64_t matched_tokens, usable_tokens;
+} aisim_recurrent_totals;
+
 typedef struct aisim_recurrents {
+    aisim_recurrent_totals totals;
     AISIM_ARRAY(aisim_recurrent) slots;
     AISIM_ARRAY(uint32_t) free_slots;
     AISIM_ARRAY(uint32_t) holders; /* records that hold something until the next pass begins */

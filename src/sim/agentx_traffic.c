@@ -37,6 +37,8 @@ typedef struct sent {
     aisim_handle request;
     uint32_t play, node;
     uint64_t slot; /* instance of the play */
+    uint32_t lane, k;
+    uint32_t root_session, parent_session; /* 0 = none, or lineage absent */
     uint32_t next_free;
 } sent;
 
@@ -56,8 +58,8 @@ struct aisim_agentx_traffic {
     uint64_t timer;
     int64_t timer_ns;
     aisim_agentx_phase phase;
-    uint32_t next_session;
     aisim_map sessions; /* (slot, conversation) -> session number, while the play lives */
+    aisim_map ids;      /* (slot, node) -> request, while the play lives and edges are wanted */
     aisim_map warmed;   /* slot -> the request that its warm-up sent last */
 };
 
@@ -169,14 +171,64 @@ static void on_timer(void *context, aisim_sim *sim, int64_t t_ns)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static uint32_t session_of(aisim_agentx_traffic *t, const aisim_agentx_request *request)
+static uint32_t session_of(aisim_agentx_traffic *t, uint64_t slot, uint32_t conversation)
 {
-    uint32_t session = aisim_map_get(&t->sessions, request->slot, request->conversation);
+    uint32_t session = aisim_map_get(&t->sessions, slot, conversation);
     if (session == AISIM_NONE) {
-        session = t->next_session++;
-        aisim_map_set(&t->sessions, request->slot, request->conversation, session);
+        session = aisim_sim_next_session(t->sim);
+        aisim_map_set(&t->sessions, slot, conversation, session);
     }
     return session;
+}
+
+/* A conversation has its number from the first request on that it, or a child of it, sends. */
+static uint32_t relative_of(aisim_agentx_traffic *t, const aisim_agentx_request *request,
+                            uint32_t conversation)
+{
+    bool known = request->lineage && conversation != AISIM_NONE;
+    return known ? session_of(t, request->slot, conversation) : 0;
+}
+
+/* Place of the request in its conversation. */
+static uint16_t turn_of(const aisim_agentx_request *request)
+{
+    const aisim_play_conversation *c = &request->play->conversations[request->conversation];
+    const uint32_t *stream = request->play->conversation_requests + c->first;
+    uint32_t turn = 0;
+    while (turn + 1 < c->count && stream[turn] != request->request) {
+        turn++;
+    }
+    return turn < UINT16_MAX ? (uint16_t)turn : UINT16_MAX;
+}
+
+/* What the request has waited for in other conversations. */
+static void show_edges(aisim_agentx_traffic *t, const aisim_agentx_request *request,
+                       aisim_handle handle)
+{
+    const aisim_play *play = request->play;
+    const aisim_play_request *node = &play->requests[request->request];
+    const aisim_request *r = aisim_sim_request(t->sim, handle);
+    if (request->phase != AISIM_AGENTX_PROFILE || r == NULL ||
+        !aisim_wanted(aisim_sim_observers(t->sim), AISIM_EV_EDGE)) {
+        return;
+    }
+    aisim_map_set(&t->ids, request->slot, request->request, r->id);
+    for (uint32_t i = node->in_first; i < node->in_first + node->in_edges; i++) {
+        const aisim_play_edge *edge = &play->edges[i];
+        uint32_t waited_for = aisim_map_get(&t->ids, request->slot, edge->source);
+        if (edge->relation == AISIM_RELATION_SEQUENCE || waited_for == AISIM_NONE) {
+            continue;
+        }
+        aisim_event event = {.type = AISIM_EV_EDGE,
+                             .rank = AISIM_NONE,
+                             .t_ns = aisim_sim_now(t->sim),
+                             .request = r};
+        event.u.edge.source_id = waited_for;
+        event.u.edge.relation =
+            aisim_play_relation_name((aisim_play_relation)edge->relation);
+        event.u.edge.at_dispatch = edge->trigger == AISIM_TRIGGER_DISPATCH;
+        aisim_emit(aisim_sim_observers(t->sim), &event);
+    }
 }
 
 static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t handle)
@@ -197,7 +249,8 @@ static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t han
                            .client = t->client,
                            .cookie = index,
                            .pool = t->pool,
-                           .session = session_of(t, request),
+                           .session = session_of(t, request->slot, request->conversation),
+                           .turn = turn_of(request),
                            .class_id = t->class_id,
                            .phase = request->phase == AISIM_AGENTX_PRIMER   ? AISIM_PHASE_PRIMER
                                     : request->phase == AISIM_AGENTX_WARMUP ? AISIM_PHASE_WARMUP
@@ -207,12 +260,18 @@ static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t han
     s->play = request->play->ordinal;
     s->node = request->request;
     s->slot = request->slot;
+    s->lane = request->lane;
+    s->k = request->k;
+    s->root_session = relative_of(t, request, request->root);
+    s->parent_session = relative_of(t, request, request->parent);
     if (request->phase == AISIM_AGENTX_WARMUP) {
         aisim_map_set(&t->warmed, s->slot, 0, s->node);
     }
     aisim_error err = {0};
     if (aisim_sim_submit(t->sim, &submit, &s->request, &err) != AISIM_OK) {
         aisim_sim_abort(t->sim, &err);
+    } else {
+        show_edges(t, request, s->request);
     }
     aisim_content_release(aisim_sim_content(t->sim), prompt.run);
 }
@@ -275,6 +334,17 @@ static void on_lineage(void *context, const aisim_request *r, aisim_lineage *out
     *out = (aisim_lineage){s->slot, conversation, c->parent, c->root, c->lineage};
 }
 
+static void on_descent(void *context, const aisim_request *r, aisim_descent *out)
+{
+    const aisim_agentx_traffic *t = context;
+    const sent *s = &t->sent.data[r->cookie];
+    *out = (aisim_descent){.play = t->corpus->plays[s->play].id,
+                          .lane = s->lane,
+                          .play_ordinal = s->k,
+                          .root_session = s->root_session,
+                          .parent_session = s->parent_session};
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 static void on_phase(void *ctx, aisim_agentx_phase phase, int64_t now_ns)
@@ -318,6 +388,21 @@ static void on_play_end(void *ctx, const aisim_agentx_play *play)
     for (uint32_t i = 0; i < play->play->n_conversations; i++) {
         aisim_map_remove(&t->sessions, play->slot, i);
     }
+    bool edges = aisim_wanted(aisim_sim_observers(t->sim), AISIM_EV_EDGE);
+    for (uint32_t i = 0; edges && i < play->play->n_requests; i++) {
+        aisim_map_remove(&t->ids, play->slot, i);
+    }
+}
+
+static void on_shift(void *ctx, const aisim_agentx_shift *shift)
+{
+    const aisim_agentx_traffic *t = ctx;
+    aisim_event event = {.type = AISIM_EV_SHIFT, .rank = AISIM_NONE, .t_ns = shift->at_ns};
+    event.u.shift.lane = shift->global ? AISIM_NONE : shift->lane;
+    event.u.shift.shifted_by_ns = shift->shifted_by_ns;
+    if (aisim_wanted(aisim_sim_observers(t->sim), AISIM_EV_SHIFT)) {
+        aisim_emit(aisim_sim_observers(t->sim), &event);
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -354,6 +439,7 @@ static void on_free(void *context)
     aisim_array_free(&t->sent);
     aisim_map_free(&t->sessions);
     aisim_map_free(&t->warmed);
+    aisim_map_free(&t->ids);
     aisim_free(t);
 }
 
@@ -372,13 +458,13 @@ aisim_status aisim_sim_agentx(aisim_sim *sim, const aisim_corpus *corpus,
                                 .n_lanes = config->lanes,
                                 .free_sent = AISIM_NONE,
                                 .timer_ns = AISIM_NEVER,
-                                .phase = AISIM_AGENTX_START,
-                                .next_session = 1};
+                                .phase = AISIM_AGENTX_START};
     aisim_agentx_callbacks callbacks = {.send = on_send,
                                         .cancel = on_cancel,
                                         .phase = on_phase,
                                         .play_start = on_play_start,
-                                        .play_end = on_play_end};
+                                        .play_end = on_play_end,
+                                        .shift = on_shift};
     aisim_status status = aisim_agentx_new(corpus, config, &callbacks, t, &t->agentx, err);
     if (status != AISIM_OK) {
         aisim_free(t);
@@ -391,7 +477,8 @@ aisim_status aisim_sim_agentx(aisim_sim *sim, const aisim_corpus *corpus,
                            .terminal = on_terminal,
                            .free = on_free,
                            .ideal = on_ideal,
-                           .lineage = on_lineage};
+                           .lineage = on_lineage,
+                           .descent = on_descent};
     t->client = aisim_sim_client_add(sim, &client);
     *out = t;
     return AISIM_OK;

@@ -36,6 +36,7 @@ typedef struct builtin {
     AISIM_ARRAY(aisim_handle) live; /* by slot, with output_blocks: who is booked */
     AISIM_ARRAY(double) keys;       /* by slot: place in the router queue */
     const aisim_request *request;   /* that is being decided */
+    aisim_choice choice;            /* of the last pick */
     char id[12], play[36], session[12], parent[12], root[12];
 } builtin;
 
@@ -182,6 +183,7 @@ static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request
         return AISIM_NONE;
     }
     *overlap = decision.overlap;
+    b->choice = (aisim_choice){aisim_route_by_text(decision.by), decision.cost[decision.target]};
     if (b->advises) {
         aisim_route_refuse(b->route, asked.slot);
     }
@@ -191,6 +193,11 @@ static uint32_t pick(void *context, aisim_sim *sim, const aisim_request *request
         }
     }
     return AISIM_NONE; /* not reached: the states of the workers are told */
+}
+
+static void explain(void *context, aisim_choice *out)
+{
+    *out = ((const builtin *)context)->choice;
 }
 
 static bool cost(void *context, aisim_sim *sim, const aisim_request *request,
@@ -428,7 +435,8 @@ aisim_status aisim_router_new(aisim_sim *sim, uint32_t pool, const aisim_route_o
                           .free = free_builtin,
                           .on_dispatch = on_dispatch,
                           .on_lost = on_done,
-                          .on_worker = on_worker};
+                          .on_worker = on_worker,
+                          .explain = explain};
     out->cost = aisim_route_has_cost(options->policy) ? cost : NULL;
     out->bound = options->affinity != AISIM_AFFINITY_NONE ? bound : NULL;
     if (aisim_route_wants_prefill(b->route)) {

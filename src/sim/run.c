@@ -12,7 +12,7 @@ enum { GLIDE_PASSES = 1024, POLL_EVENTS = 1 << 12, PROGRESS_EVENTS = 1 << 16 };
 
 /* Events and changes at one time, each asked for by the one before, until the run counts as one
  * that will never go on. Passes that take no time are such a chain as well, and a long one may end. */
-enum { ROUNDS_MAX = 1 << 20 };
+enum { ROUNDS_MAX = 1 << 22 };
 
 /* ---- timers ---------------------------------------------------------------------------------- */
 

@@ -278,6 +278,20 @@ void aisim_sim_rank(const aisim_sim *sim, uint32_t index, aisim_rank_view *out)
         .active_blocks = active_blocks(load)};
 }
 
+uint64_t aisim_sim_state_blocks(const aisim_sim *sim, uint32_t index)
+{
+    const aisim_rank *rank = sim->ranks.data[index];
+    if (!aisim_sim_stateful(sim, sim->workers.data[sim->rank_workers.data[index]].pool)) {
+        return UINT64_MAX;
+    }
+    uint64_t blocks = aisim_state_blocks(&rank->pool);
+    for (uint32_t i = 0; i < rank->running.len; i++) {
+        uint32_t recurrent = rank->running.data[i].recurrent;
+        blocks += recurrent == AISIM_NONE ? 0 : rank->recurrents.slots.data[recurrent].left;
+    }
+    return blocks;
+}
+
 uint64_t aisim_sim_router_queue(const aisim_sim *sim)
 {
     uint64_t n = 0;

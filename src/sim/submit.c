@@ -1,6 +1,8 @@
 /* submit.c - a request from its creation to its end, outside the ranks: arrival, admission,
  * routing, cancellation, and what happens when it is over. */
 #include <inttypes.h>
+#include <math.h>
+#include <string.h>
 
 #include "sim/sim_internal.h"
 
@@ -180,6 +182,16 @@ static void measure_regret(const aisim_sim *sim, const sim_pool *pool, const ais
     }
 }
 
+/* How the last pick of a router came about. */
+static aisim_choice choice_of(const aisim_router *router)
+{
+    aisim_choice choice = {"policy", (double)NAN};
+    if (router->explain != NULL) {
+        router->explain(router->context, &choice);
+    }
+    return choice;
+}
+
 void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bool prefills)
 {
     aisim_request *r = sim_request(sim, slot);
@@ -196,6 +208,7 @@ void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bo
         aisim_event event = {
             .type = AISIM_EV_ROUTE, .rank = rank, .t_ns = sim->now_ns, .request = r};
         event.u.route.worker = worker->index;
+        event.u.route.bound = strcmp(choice_of(router).by, "binding") == 0;
         event.u.route.overlap_blocks = overlap;
         event.u.route.chosen_blocks = event.u.route.best_blocks = -1;
         if (router->regret) {
@@ -212,6 +225,50 @@ static void dispatch(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overl
     aisim_rank_submit(sim_touch(sim, rank), slot);
     sim_enter(sim, slot, rank, overlap, true);
     sim_wake(sim, sim->rank_workers.data[rank]);
+}
+
+/* What a decision was like, told before it changes anything. */
+static void tell_decision(const aisim_sim *sim, const sim_pool *pool, const aisim_request *r,
+                          uint32_t rank, int64_t overlap)
+{
+    aisim_choice choice = choice_of(&pool->router);
+    aisim_rank_view view;
+    aisim_sim_rank(sim, rank, &view);
+    aisim_decision_facts facts = {.pool = pool->name,
+                                  .policy = pool->router_name,
+                                  .by = choice.by,
+                                  .cost = choice.cost,
+                                  .targets = pool->targets.len,
+                                  .worker = view.worker,
+                                  .rank_in_worker = view.rank_in_worker,
+                                  .overlap_blocks = overlap,
+                                  .chosen_blocks = aisim_sim_overlap_blocks(sim, r, rank),
+                                  .active_requests = sim->loads.data[rank].active_requests,
+                                  .waiting = view.waiting,
+                                  .running = view.running,
+                                  .kv_used = view.kv_active,
+                                  .kv_total = view.kv_total};
+    uint32_t best = rank;
+    facts.best_blocks = facts.chosen_blocks;
+    facts.active_requests_min = facts.active_requests;
+    for (uint32_t i = 0; i < pool->targets.len; i++) {
+        uint32_t target = pool->targets.data[i];
+        uint64_t blocks = aisim_sim_overlap_blocks(sim, r, target);
+        uint64_t active = sim->loads.data[target].active_requests;
+        if (blocks > facts.best_blocks) {
+            facts.best_blocks = blocks;
+            best = target;
+        }
+        if (active < facts.active_requests_min) {
+            facts.active_requests_min = active;
+        }
+    }
+    aisim_sim_rank(sim, best, &view);
+    facts.best_worker = view.worker;
+    facts.best_rank_in_worker = view.rank_in_worker;
+    aisim_event event = {.type = AISIM_EV_DECIDE, .rank = rank, .t_ns = sim->now_ns, .request = r};
+    event.u.decision = &facts;
+    aisim_emit(&sim->engine.observers, &event);
 }
 
 bool sim_route(aisim_sim *sim, uint32_t slot)
@@ -236,6 +293,9 @@ bool sim_route(aisim_sim *sim, uint32_t slot)
         return false;
     }
     AISIM_CHECK(choice < targets.n);
+    if (aisim_wanted(&sim->engine.observers, AISIM_EV_DECIDE)) {
+        tell_decision(sim, pool, sim_request(sim, slot), pool->targets.data[choice], overlap);
+    }
     if (sim_handoff_under_way(sim, slot)) {
         sim_handoff_place(sim, slot, pool->targets.data[choice], overlap);
     } else {
@@ -401,6 +461,11 @@ void aisim_sim_router(aisim_sim *sim, uint32_t index, const aisim_router *router
     aisim_sim_router_listen(sim, index, router);
 }
 
+const char *aisim_sim_router_name(const aisim_sim *sim, uint32_t index)
+{
+    return sim->pools.data[index].router_name;
+}
+
 void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim_lineage *out)
 {
     uint32_t session = request->session != 0 ? request->session : AISIM_NO_SESSION;
@@ -410,6 +475,17 @@ void aisim_sim_lineage(const aisim_sim *sim, const aisim_request *request, aisim
         const aisim_client *client = &sim->clients.data[request->client];
         if (client->lineage != NULL) {
             client->lineage(client->context, request, out);
+        }
+    }
+}
+
+void aisim_sim_descent(const aisim_sim *sim, const aisim_request *request, aisim_descent *out)
+{
+    *out = (aisim_descent){.root_session = request->session};
+    if (request->client != AISIM_NO_CLIENT) {
+        const aisim_client *client = &sim->clients.data[request->client];
+        if (client->descent != NULL) {
+            client->descent(client->context, request, out);
         }
     }
 }

@@ -20,7 +20,7 @@ typedef struct due {
 
 /* ---- sending ---- */
 
-static void submit_row(aisim_trace_client *t, const aisim_trace_pending *row, int64_t at_ns)
+static void submit_row(aisim_trace_client *t, aisim_trace_pending *row, int64_t at_ns)
 {
     aisim_content *content = aisim_sim_content(t->sim);
     uint32_t tokens = 0;
@@ -32,8 +32,11 @@ static void submit_row(aisim_trace_client *t, const aisim_trace_pending *row, in
         index = t->sent.len;
         aisim_array_push(&t->sent, (aisim_trace_sent){0});
     }
-    t->sent.data[index] =
-        (aisim_trace_sent){row->session, aisim_trace_ideal(t, row, tokens), AISIM_NONE};
+    t->sent.data[index] = (aisim_trace_sent){.session = row->session,
+                                             .ideal = aisim_trace_ideal(t, row, tokens),
+                                             .name = row->name,
+                                             .next = AISIM_NONE};
+    row->name = NULL; /* taken */
     aisim_submit submit = {.at_ns = at_ns,
                            .content = prompt,
                            .prompt_tokens = tokens,
@@ -107,6 +110,7 @@ static void send_row(aisim_trace_client *t, uint32_t index)
         t->sessions.data[row.session].first = row.next;
     }
     submit_row(t, &row, aisim_sim_now(t->sim));
+    t->rows.data[index].name = row.name;
     aisim_trace_drop_row(t, index);
 }
 
@@ -368,6 +372,8 @@ static void end_session(aisim_trace_client *t, uint32_t index)
     drop_rows(t, s);
     aisim_trace_release(t, s->context);
     aisim_map_remove(&t->by_name, s->hash, 0);
+    aisim_free(s->name);
+    s->name = NULL;
     s->context = AISIM_ROOT;
     s->next = t->free_session;
     t->free_session = index;
@@ -378,6 +384,8 @@ static void on_terminal(void *context, aisim_sim *sim, const aisim_request *requ
     aisim_trace_client *t = context;
     aisim_trace_sent *e = &t->sent.data[request->cookie];
     uint32_t index = e->session;
+    aisim_free(e->name);
+    e->name = NULL;
     e->next = t->free_sent;
     t->free_sent = (uint32_t)request->cookie;
     aisim_pace_request_over(&t->pace, request);
@@ -409,6 +417,14 @@ static int64_t on_ideal(void *context, const aisim_request *request)
     return t->sent.data[request->cookie].ideal;
 }
 
+static void on_descent(void *context, const aisim_request *request, aisim_descent *out)
+{
+    const aisim_trace_client *t = context;
+    const aisim_trace_sent *e = &t->sent.data[request->cookie];
+    out->request = e->name;
+    out->session = e->session == AISIM_NONE ? NULL : t->sessions.data[e->session].name;
+}
+
 static void on_start(void *context, aisim_sim *sim)
 {
     aisim_trace_client *t = context;
@@ -426,10 +442,15 @@ static void on_free(void *context)
     aisim_trace_client *t = context;
     for (uint32_t i = 0; i < t->sessions.len; i++) {
         aisim_trace_release(t, t->sessions.data[i].context);
+        aisim_free(t->sessions.data[i].name);
+    }
+    for (uint32_t i = 0; i < t->sent.len; i++) {
+        aisim_free(t->sent.data[i].name);
     }
     aisim_content_release(aisim_sim_content(t->sim), t->space.run);
     for (uint32_t i = 0; i < t->rows.len; i++) {
         aisim_free(t->rows.data[i].ids);
+        aisim_free(t->rows.data[i].name);
     }
     aisim_pace_deinit(&t->pace);
     aisim_trace_close(t->trace);
@@ -477,7 +498,8 @@ aisim_status aisim_trace_traffic(aisim_sim *sim, aisim_trace *trace,
                            .start = on_start,
                            .terminal = on_terminal,
                            .free = on_free,
-                           .ideal = on_ideal};
+                           .ideal = on_ideal,
+                           .descent = on_descent};
     t->client = aisim_sim_client_add(sim, &client);
     return AISIM_OK;
 }

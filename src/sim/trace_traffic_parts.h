@@ -14,12 +14,14 @@ typedef struct aisim_trace_pending {
     int32_t priority;
     uint32_t block_size, n_ids, n_output_ids;
     aisim_id_run *ids; /* of the prompt, then of the answer */
+    char *name;        /* request id of the file, NULL = none */
     uint32_t session;  /* AISIM_NONE = a request of its own */
     uint32_t next;     /* of the same session, or in the free list */
 } aisim_trace_pending;
 
 typedef struct aisim_trace_session {
     uint64_t hash;
+    char *name;           /* of the file */
     uint32_t first, last; /* rows that wait */
     uint32_t number;      /* of the simulation */
     uint16_t turns;       /* sent */
@@ -33,6 +35,7 @@ typedef struct aisim_trace_session {
 typedef struct aisim_trace_sent {
     uint32_t session; /* AISIM_NONE = none */
     int64_t ideal;
+    char *name; /* of its row */
     uint32_t next;
 } aisim_trace_sent;
 

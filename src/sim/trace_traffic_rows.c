@@ -14,7 +14,9 @@ void aisim_trace_drop_row(aisim_trace_client *t, uint32_t index)
 {
     aisim_trace_pending *row = &t->rows.data[index];
     aisim_free(row->ids);
+    aisim_free(row->name);
     row->ids = NULL;
+    row->name = NULL;
     row->next = t->free_row;
     t->free_row = index;
 }
@@ -42,6 +44,7 @@ static uint32_t keep_row(aisim_trace_client *t, const aisim_trace_row *row)
                                .n_output_ids = row->n_output_ids,
                                .session = AISIM_NONE,
                                .next = AISIM_NONE};
+    p->name = row->id == NULL ? NULL : aisim_strdup(row->id);
     if (row->n_ids + row->n_output_ids > 0) {
         p->ids = aisim_alloc((size_t)row->n_ids + row->n_output_ids, sizeof *p->ids);
     }
@@ -69,6 +72,7 @@ static uint32_t session_of(aisim_trace_client *t, const char *name)
         aisim_array_push(&t->sessions, (aisim_trace_session){0});
     }
     t->sessions.data[index] = (aisim_trace_session){.hash = hash,
+                                                    .name = aisim_strdup(name),
                                                     .first = AISIM_NONE,
                                                     .last = AISIM_NONE,
                                                     .number = aisim_sim_next_session(t->sim),

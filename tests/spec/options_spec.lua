@@ -284,7 +284,7 @@ local function lay(engine, keys)
   for _, path in ipairs(order) do put(engine, path, copy(keys[path])) end
 end
 
---- The report without the digest of the configuration, or nil and the message.
+--- The report without the configuration and its digest, or nil and the message.
 local function run(entry, path, value, with)
   local engine = {}
   lay(engine, BASE)
@@ -303,7 +303,7 @@ local function run(entry, path, value, with)
   local text
   if ok then
     local handle <close> = assert(io.open(file))
-    text = handle:read "a":gsub('"config_digest": "%x+"', "")
+    text = handle:read "a":gsub('"config_digest": "%x+"', ""):gsub('\n  "configuration": %[.-\n  %]', "")
   end
   os.remove(file)
   return text, tostring(message)

@@ -48,6 +48,32 @@ static void an_empty_digest_is_all_zero(void)
     }
 }
 
+/* Counts for histograms: exact with the samples, off by a bucket's width with a sketch. */
+static void values_up_to_a_bound_are_counted(void)
+{
+    for (int rule = 0; rule < 3; rule++) {
+        aisim_digest digest;
+        aisim_digest_init(&digest, (aisim_percentile_rule)rule, 0);
+        CHECK(aisim_digest_at_most(&digest, 1e9) == 0 && aisim_digest_sum(&digest) == 0);
+        for (int i = -500; i <= 500; i++) {
+            aisim_digest_add(&digest, i * 10, 2);
+        }
+        CHECK(aisim_digest_at_most(&digest, -5000.5) == 0);
+        CHECK(aisim_digest_at_most(&digest, 5000) == 2002);
+        CHECK(aisim_digest_at_most(&digest, 4999) == 2000);
+        CHECK(aisim_digest_at_most(&digest, 0) == 1002);
+        CHECK(aisim_digest_at_most(&digest, 1005) == 2 * 601);
+        CHECK(aisim_digest_at_most(&digest, -995) == 2 * 401);
+        CHECK_NEAR(aisim_digest_sum(&digest), 0, 1e-9);
+        aisim_digest_add(&digest, 1000, 3);
+        CHECK_NEAR(aisim_digest_sum(&digest), 3000, 1e-9);
+        if (rule != AISIM_PERCENTILE_SKETCH) { /* equality counts */
+            CHECK(aisim_digest_at_most(&digest, 1000) == 2 * 601 + 3);
+        }
+        aisim_digest_clear(&digest);
+    }
+}
+
 /* A weight stands for that many equal values, under every rule. */
 static void weights_are_repetitions(void)
 {
@@ -288,6 +314,7 @@ int main(void)
 {
     the_two_rules_on_one_to_ten();
     an_empty_digest_is_all_zero();
+    values_up_to_a_bound_are_counted();
     weights_are_repetitions();
     the_order_of_additions_does_not_matter();
     a_sketch_stays_within_a_thousandth();

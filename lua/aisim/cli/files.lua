@@ -7,11 +7,16 @@ local lfs = require "lfs"
 
 local M = {}
 
---- Every file that a verb may write into its folder.
-local KNOWN <const> = {
-  "report.json", "requests.jsonl", "preparation.jsonl", "timeseries.csv", "timeline.json", "wall.json", "sweep.csv",
-  "sweep.json", "search.json", "compare.csv", "compare.json", "report.html",
-}
+local file_names
+
+--- Every file that a verb may write into its folder, in the order in which they are written.
+local function known()
+  if not file_names then
+    file_names = {}
+    for i, file in ipairs(require("aisim.cli.outputs").FILES) do file_names[i] = file.name end
+  end
+  return file_names
+end
 
 local function entries(dir)
   local names = {}
@@ -66,9 +71,9 @@ end
 function M.prepare(dir)
   local is_new = lfs.attributes(dir, "mode") == nil
   make(dir)
-  for _, name in ipairs(KNOWN) do os.remove(M.part(dir, name)) end
+  for _, name in ipairs(known()) do os.remove(M.part(dir, name)) end
   return function()
-    for _, name in ipairs(KNOWN) do os.remove(M.part(dir, name)) end
+    for _, name in ipairs(known()) do os.remove(M.part(dir, name)) end
     if is_new then lfs.rmdir(dir) end
   end
 end
@@ -80,7 +85,7 @@ function M.write(dir, writers)
   make(dir)
   local parts = {}
   local ok, problem = pcall(function()
-    for _, name in ipairs(KNOWN) do
+    for _, name in ipairs(known()) do
       local writer = writers[name]
       if writer then
         local part = M.part(dir, name)
@@ -102,7 +107,7 @@ function M.write(dir, writers)
     fault.raise(fault.LIMIT, "--out %s: %s; nothing written", dir, tostring(problem))
   end
   -- A file of an earlier run that this run does not write would be taken for its own.
-  for _, name in ipairs(KNOWN) do
+  for _, name in ipairs(known()) do
     if not writers[name] then os.remove(dir .. "/" .. name) end
   end
   for _, part in ipairs(parts) do

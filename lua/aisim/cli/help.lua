@@ -185,6 +185,37 @@ Own metrics: sim:counter, sim:gauge, sim:hist, sim:ratio, sim:series, sim:derive
 Start from: aisim new metric NAME. Examples: examples/custom_metric.lua, examples/slo.lua]]
 end
 
+function TOPICS.outputs()
+  local outputs, rows = require "aisim.cli.outputs", {}
+  for i, file in ipairs(outputs.FILES) do rows[i] = { file.name, file.flag, file.text } end
+  return [[
+Files that a verb writes into the folder of --out. A file has its name when it is complete; the same
+input and seed give the same bytes, and no file changes what stands in another.
+
+]] .. table_of.text(rows, 2) .. [[
+
+
+Keys of requests.jsonl beside those of aisim help metrics; null is undefined:
+
+]] .. table_of.text(outputs.REQUEST, 2) .. [[
+
+
+Keys of decisions.jsonl:
+
+]] .. table_of.text(outputs.DECISION, 2) .. [[
+
+
+--export writes results as another tool would have measured them, by its definitions. aiperf: a run
+lasts from the first arrival to the last answer, rates are over that time, timestamps are simulated
+nanoseconds after the measurement start, percentiles and std as in report.json. vllm: a run lasts
+from the measurement start to the last answer; itl are all token gaps, tpot the mean gap of a request.
+prometheus: counters and histograms of the measured requests, as if the server had been scraped at
+the measurement start and at the end and both subtracted; cache queries and hits count tokens.
+
+In Lua: sim:run { requests = path, decisions = path, series_ms = t, timeline = path }, then
+run:json(path), run:csv(path), run:timeseries(path), run:html(path), run:export(format, folder).]]
+end
+
 function TOPICS.scenario()
   return [[
 A scenario is a Lua file that returns what aisim.scenario { … } gave, with a function setup:

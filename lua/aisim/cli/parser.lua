@@ -14,6 +14,8 @@ local function run_flags(command)
   command:option("--seed", "Seed of all random streams (default: that of the scenario)."):argname("N")
 end
 
+local function export_names() return require("aisim.export").names() end
+
 local function batch_flags(command)
   command:option("--jobs", "Processes at once (default: one per processor). Results do not depend on it."):argname("N")
   command:option("--launcher", "Who starts them: local, GNU parallel, slurm (the last two with --out).")
@@ -40,12 +42,15 @@ M.VERBS = {
       command:flag("--overwrite", "Allow a folder that is not empty; only files of a run are replaced.")
       command:flag("--requests", "With --out: one line per request in requests.jsonl, those of the preparation in "
         .. "preparation.jsonl.")
+      command:option("--export", "With --out, repeatable: the results as AIPerf, vLLM's benchmark or vLLM's /metrics "
+        .. "write them (aisim help outputs)."):argname("FORMAT"):choices(export_names()):count "*"
       command:option("--series", "With --out: state of every worker, so often in simulated time, in timeseries.csv.")
         :argname("SECONDS")
       command:flag("--timeline", "With --out: trace events for Perfetto in timeline.json.")
       command:option("--timeline-window", "Only what touches this part of simulated time, for example 60s,2m.")
         :argname("FROM,TO")
       command:option("--timeline-passes", "Only every K-th pass."):argname("K")
+      command:flag("--decisions", "With --out: one line per decision of a router in decisions.jsonl.")
       command:option("--format", "table: for the reader. json: the report as one line."):choices { "table", "json" }
         :default "table"
       command:flag("--profile", "Calls and time of every hook and policy, and of the parts of the engine.")
@@ -252,8 +257,8 @@ end
 M.WORDS = {
   list = { "models", "hardware", "hooks", "metrics", "routers", "scenarios", "distributions" },
   new = { "scenario", "router", "metric", "timing", "session" },
-  help = { "scenario", "engine", "traffic", "router", "handoff", "points", "hooks", "metrics", "timing", "limits",
-    "api", "man" },
+  help = { "scenario", "engine", "traffic", "router", "handoff", "points", "hooks", "metrics", "outputs", "timing",
+    "limits", "api", "man" },
   completion = { "bash", "zsh", "fish" },
 }
 
@@ -292,6 +297,22 @@ local function flag_names(command)
   return names
 end
 
+--- The value of a flag or the argument that is none of the choices: what was probably meant.
+local function choice_hint(problem, arguments)
+  local listed = problem:match("must be one of (.*)$")
+  if not listed then return "" end
+  local flag, choices = problem:match("option '(.-)'"), {}
+  for choice in listed:gmatch "'(.-)'" do choices[#choices + 1] = choice end
+  for i, word in ipairs(arguments) do
+    local value = flag == nil and i == 2 and word or flag and (word == flag and arguments[i + 1]
+      or word:sub(1, #flag + 1) == flag .. "=" and word:sub(#flag + 2)) or nil
+    local is_choice = false
+    for _, choice in ipairs(choices) do is_choice = is_choice or choice == value end
+    if value and not is_choice then return near.hint(value, choices) end
+  end
+  return ""
+end
+
 --- What argparse says, as this program says it.
 local function reword(problem, arguments, commands)
   problem = problem:gsub("\n.*$", "")
@@ -308,6 +329,8 @@ local function reword(problem, arguments, commands)
     return ("unknown verb '%s'%s"):format(unknown,
       hint ~= "" and hint or (" (one of %s)"):format(table.concat(M.verb_names(), ", ")))
   end
+  local meant = choice_hint(problem, arguments)
+  if commands[verb] and meant ~= "" then return ("%s: %s%s"):format(verb, problem, meant) end
   if commands[verb] then return ("%s: %s (see: aisim %s --help)"):format(verb, problem, verb) end
   return problem
 end

@@ -39,11 +39,34 @@ local function series_ms(args)
   return ms
 end
 
---- --requests: logs that stream to the parts that files.write renames.
+--- Formats of --export.
+---@return aisim.ExportFormat[]
+local function formats(args)
+  local list = {}
+  for i, name in ipairs(args.export or {}) do list[i] = require("aisim.export").find("--export", name) end
+  return list
+end
+
+--- --requests and --export: logs that stream to the parts that files.write renames.
 local function request_logs(args)
-  return args.requests
-    and { path = files.part(args.out, "requests.jsonl"), preparation = files.part(args.out, "preparation.jsonl") }
-    or nil
+  local logs = {}
+  if args.requests then
+    logs.path, logs.preparation = files.part(args.out, "requests.jsonl"), files.part(args.out, "preparation.jsonl")
+  end
+  for _, format in ipairs(formats(args)) do
+    if format.requests then logs[format.name] = files.part(args.out, format.requests) end
+  end
+  return next(logs) and logs or nil
+end
+
+--- Writers of the files of --export.
+local function add_exports(args, run, writers)
+  for _, format in ipairs(formats(args)) do
+    for _, name in ipairs(format.files) do
+      writers[name] = name == format.requests and files.written(args.out, name)
+        or require("aisim.export").summary(run, format)
+    end
+  end
 end
 
 --- --timeline and its parts, as an option of sim:run. It streams to the part that files.write renames.
@@ -68,9 +91,10 @@ end
 
 --- Flags that say something about files need a folder, parts of the timeline the timeline.
 local function check_flags(args)
-  for _, flag in ipairs { "requests", "series", "timeline", "overwrite" } do
+  for _, flag in ipairs { "requests", "series", "timeline", "decisions", "overwrite" } do
     if args[flag] and not args.out then fault.usage("run: --%s needs --out DIR", flag) end
   end
+  if #(args.export or {}) > 0 and not args.out then fault.usage("run: --export needs --out DIR") end
   for _, flag in ipairs { "window", "passes" } do
     if args["timeline_" .. flag] and not args.timeline then
       fault.usage("run: --timeline-%s needs --timeline", flag)
@@ -113,6 +137,7 @@ local function simulate(job, args)
   terminal.host.polling(true)
   local options = { progress = show, until_ms = job.until_ms, requests = request_logs(args),
     series_ms = series_ms(args), timeline = timeline(args),
+    decisions = args.decisions and files.part(args.out, "decisions.jsonl") or nil,
     max_wall_time_ms = job.max_wall_time_ms }
   local ok, result = xpcall(function() return sim:run(options) end, fault.handler)
   local ended = clock()
@@ -136,9 +161,10 @@ local function simulate(job, args)
 end
 
 local function wall_json(wall)
-  return ('{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s%s}'):format(wall.wall_ms,
-    wall.setup_ms, wall.events, wall.passes,
-    wall.wall_ms > 0 and ("%.0f"):format(wall.events / wall.wall_ms * 1000) or "null",
+  local function rate(count) return wall.wall_ms > 0 and ("%.0f"):format(count / wall.wall_ms * 1000) or "null" end
+  local form = '{"wall_ms":%.3f,"setup_ms":%.3f,"events":%d,"passes":%d,"events_per_s":%s,'
+    .. '"processed_tokens_per_s":%s%s}'
+  return form:format(wall.wall_ms, wall.setup_ms, wall.events, wall.passes, rate(wall.events), rate(wall.tokens),
     wall.profile and ',"profile":' .. profile.json(wall.profile) or "")
 end
 
@@ -158,7 +184,7 @@ function M.main(args)
   if job.S then scenario.need_setup(job.S) end
   if args.out then files.check(args.out, args.overwrite) end
 
-  local forget = (args.timeline or args.requests) and files.prepare(args.out) or function() end
+  local forget = (args.timeline or args.decisions or request_logs(args)) and files.prepare(args.out) or function() end
   local simulated, run, wall = xpcall(simulate, fault.handler, job, args)
   if not simulated then
     forget()
@@ -170,15 +196,19 @@ function M.main(args)
   local verdicts, all_met = expect.judge(job.expectations, results.numbers(run), run.is_metric and function(name)
     return run:is_metric(name)
   end)
+  wall.tokens = run.metrics.total_input_tokens + run.metrics.total_output_tokens
   if args.out then
-    files.write(args.out, {
+    local writers = {
       ["report.json"] = function(path) run:json(path) end,
       ["requests.jsonl"] = args.requests and files.written(args.out, "requests.jsonl") or nil,
       ["preparation.jsonl"] = args.requests and files.written(args.out, "preparation.jsonl") or nil,
       ["timeseries.csv"] = args.series and function(path) run:timeseries(path) end or nil,
       ["timeline.json"] = args.timeline and files.written(args.out, "timeline.json") or nil,
+      ["decisions.jsonl"] = args.decisions and files.written(args.out, "decisions.jsonl") or nil,
       ["wall.json"] = wall_json(wall) .. "\n",
-    })
+    }
+    add_exports(args, run, writers)
+    files.write(args.out, writers)
   end
 
   local screen = {

@@ -149,6 +149,49 @@ describe("the timeline", function()
     assert.is_true(#spans(events, 0, 1) > 0 and #spans(events, 0, 2) > 0)
   end)
 
+  it("draws what requests of other sessions waited for, and the gaps that an idle guard cut", function()
+    local function replay()
+      local sim = aisim.new { seed = 1 }
+      sim:pool { workers = 4, engine = { model = "llama-3.1-8b", context_length = 1000000 } }
+      sim:workload(aisim.agentx { plays = aisim.agentx_synthetic { plays = 60 }, lanes = 24, t_star = { 0, 0.1 },
+        profile = { duration_seconds = 3600 } })
+      return sim
+    end
+    local events, run = events_of(replay(), { every_pass = 1000000 })
+    local stays, arrows, kinds, shifts = {}, {}, {}, 0
+    for _, event in ipairs(events) do
+      if event.ph == "X" and event.pid == 0 then
+        stays[event.tid] = stays[event.tid] or {}
+        table.insert(stays[event.tid], { event.ts, event.ts + event.dur, event.name })
+      elseif event.ph == "s" or event.ph == "f" then
+        arrows[event.id] = arrows[event.id] or {}
+        arrows[event.id][event.ph] = event
+        kinds[event.name] = (kinds[event.name] or 0) + 1
+      elseif event.ph == "i" and event.name:find "^idle shift" then
+        shifts = shifts + 1
+      end
+    end
+    local function around(event)
+      for _, stay in ipairs(stays[event.tid]) do
+        local is_in = event.ph == "f" and stay[1] == event.ts
+          or event.ph == "s" and stay[1] <= event.ts and event.ts < stay[2]
+        if is_in then return stay[3] end
+      end
+    end
+    local records = {}
+    for record in run.requests() do records["request " .. record.request_id] = record end
+    for _, arrow in pairs(arrows) do
+      local from, to = records[around(arrow.s)], records[around(arrow.f)]
+      assert.is_true(arrow.s.ts <= arrow.f.ts)
+      assert.equal(from.play_id, to.play_id)
+      assert.not_equal(from.session_id, to.session_id)
+      if arrow.s.name == "spawn" then assert.equal(from.session_id, to.parent_session_id) end
+    end
+    assert.is_true((kinds.spawn or 0) > 0 and (kinds.join or 0) > 0)
+    assert.equal(#run.agentx.shifts, shifts)
+    assert.equal(replay():run():json(), run:json())
+  end)
+
   it("keeps to its window, to every k-th pass, and to its limit, which the report says", function()
     local function passes(options) return #spans(events_of(simulation(), options), 1, 1) end
     assert.equal(6, passes())

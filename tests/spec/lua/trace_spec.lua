@@ -86,6 +86,27 @@ describe("aisim.trace", function()
     assert.same({ 0, 130 }, times(run { path = file_of("c.jsonl", rows) }))
   end)
 
+  it("keeps the ids of the file: records are sorted by them, hooks see numbers", function()
+    local rows = '{"request_id":"c","session_id":"talk","timestamp":0,"input_length":16,"output_length":3}\n'
+      .. '{"request_id":"a","session_id":"talk","delay":100,"input_length":32,"output_length":1}\n'
+      .. '{"request_id":"b","timestamp":50,"input_length":32,"output_length":1}\n'
+    local list, result = run { path = file_of("ids.jsonl", rows) }
+    assert.equal(3, #list)
+    local path = os.tmpname()
+    result:jsonl(path)
+    local lines = {}
+    for line in io.lines(path) do lines[#lines + 1] = aisim.json.decode(line, "line") end
+    os.remove(path)
+    for i, expected in ipairs { { "a", "talk", "talk", 1 }, { "b", aisim.json.null, aisim.json.null, 0 },
+      { "c", "talk", "talk", 0 } } do
+      local r = lines[i]
+      assert.same(expected, { r.request_id, r.session_id, r.root_session_id, r.turn })
+    end
+    assert.same({ "c", 1, "talk" }, { result.requests[1].request_id, result.requests[1].id,
+      result.requests[1].session_id })
+    assert.equal(1, math.tointeger(result.requests[1].id))
+  end)
+
   it("mooncake-delta: a prompt is the one before, its answer and what is new", function()
     local rows = '{"session_id":"s","timestamp":0,"input_length":64,"output_length":16}\n'
       .. '{"session_id":"s","delay":5,"input_length":32,"output_length":1}\n'
