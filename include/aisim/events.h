@@ -34,6 +34,8 @@ extern "C" {
     X(HOST_STORE, "host.store")                                                                    \
     X(HOST_LOAD, "host.load")                                                                      \
     X(HOST_EVICT, "host.evict")                                                                    \
+    X(STATE_CHECKPOINT, "state.checkpoint")                                                        \
+    X(STATE_RESTORE, "state.restore")                                                              \
     X(WORKER_STATE, "worker.state")                                                                \
     X(PASS_BEGIN, "pass.begin")                                                                    \
     X(PASS_END, "pass.end")                                                                        \
@@ -60,7 +62,7 @@ typedef enum {
         AISIM_EV_COUNT
 } aisim_event_type;
 
-#define AISIM_EV_BIT(type) (UINT32_C(1) << (type))
+#define AISIM_EV_BIT(type) (UINT64_C(1) << (type))
 
 /** Where a rejection was decided (request.reject `where`). */
 typedef enum { AISIM_WHERE_ADMISSION, AISIM_WHERE_ROUTER, AISIM_WHERE_ENGINE } aisim_where;
@@ -221,6 +223,9 @@ typedef struct aisim_event {
             uint32_t request_id; /**< also of a request that has ended (request NULL) */
         } transfer;
         struct {
+            uint32_t at_tokens; /**< STATE_CHECKPOINT, STATE_RESTORE: C whose state it is */
+        } state;
+        struct {
             uint32_t drafted, accepted; /**< VERIFY: one verification of request, before trimming */
         } verify;
         const aisim_rank_totals *totals; /**< RANK_TOTALS, valid during the call */
@@ -241,7 +246,7 @@ typedef struct aisim_event {
 typedef void (*aisim_observe_fn)(void *context, const aisim_event *event);
 
 typedef struct aisim_observer {
-    uint32_t mask; /**< AISIM_EV_BIT(…) of what it wants */
+    uint64_t mask; /**< AISIM_EV_BIT(…) of what it wants */
     void *context;
     aisim_observe_fn fn;
     bool passive; /**< looks at the event and what it points to, at nothing else, changes nothing:
@@ -253,8 +258,8 @@ enum { AISIM_MAX_OBSERVERS = 8 };
 /** The observers of one simulation. mask = union of theirs; recompute the masks with
  *  aisim_observers_update() after changing one. */
 typedef struct aisim_observers {
-    uint32_t mask;
-    uint32_t active_mask; /**< of those that are not passive */
+    uint64_t mask;
+    uint64_t active_mask; /**< of those that are not passive */
     uint32_t n;
     uint8_t first[AISIM_EV_COUNT], end[AISIM_EV_COUNT]; /**< by type: who wants it is among these */
     aisim_observer list[AISIM_MAX_OBSERVERS];

@@ -87,12 +87,12 @@ const aisim_l_hook_info aisim_l_hook_infos[] = {
      {"t", "rank", "id", "blocks", "bytes", "done_ms"}},
     {"state.checkpoint",
      "request",
-     AISIM_L_NOT_MODELLED,
+     EV(STATE_CHECKPOINT),
      AISIM_L_VIEW_NONE,
      {"t", "id", "rank", "at_tokens"}},
     {"state.restore",
      "request",
-     AISIM_L_NOT_MODELLED,
+     EV(STATE_RESTORE),
      AISIM_L_VIEW_NONE,
      {"t", "id", "rank", "at_tokens"}},
     {"play.start", "run", EV(PLAY_START), AISIM_L_VIEW_NONE, {"t", "lane", "play", "status"}},
@@ -234,6 +234,12 @@ int aisim_l_hook_scalars(const aisim_event *event, const char *reason,
         out[4] = number(event->u.transfer.dst);
         out[5] = integer(event->u.transfer.bytes);
         return 6;
+    case EV(STATE_CHECKPOINT):
+    case EV(STATE_RESTORE):
+        out[1] = integer(q->id);
+        out[2] = number(event->rank);
+        out[3] = integer(event->u.state.at_tokens);
+        return 4;
     case EV(HOST_STORE):
     case EV(HOST_LOAD):
     case EV(HOST_EVICT):

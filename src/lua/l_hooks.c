@@ -32,7 +32,7 @@ static aisim_l_hooks *make(void)
 static void update_mask(aisim_l_sim *s)
 {
     aisim_l_hooks *h = s->hooks;
-    uint32_t mask =
+    uint64_t mask =
         h->watch_ends ? AISIM_EV_BIT(AISIM_EV_FINISH) | AISIM_EV_BIT(AISIM_EV_REJECT) : 0;
     for (uint32_t i = 0; i < h->subs.len; i++) {
         const aisim_l_sub *sub = &h->subs.data[i];

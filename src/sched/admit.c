@@ -228,6 +228,10 @@ static void enter(aisim_rank *rank, uint32_t slot, uint32_t reused, uint32_t rec
                   uint32_t junction, uint32_t d, uint32_t slots)
 {
     join(rank, slot, reused, recurrent, junction);
+    if (recurrent != AISIM_NONE && reused > 0) { /* E-S8: without its state nothing is reused */
+        aisim_batch *batch = aisim_rank_current(rank);
+        batch->decisions.data[batch->decisions.len - 1].restored = true;
+    }
     aisim_plan_entry *entry = aisim_rank_book(rank, slot, reused, d, slots);
     entry->admitted = true;
     entry->reused = reused;

@@ -45,6 +45,26 @@ static void show_decisions(const aisim_rank *rank, const aisim_batch *batch, int
         if (wanted(rank, event.type)) {
             emit(rank, &event);
         }
+        if (d->restored && wanted(rank, AISIM_EV_STATE_RESTORE)) {
+            event.type = AISIM_EV_STATE_RESTORE;
+            event.u.state.at_tokens = d->tokens;
+            emit(rank, &event);
+        }
+    }
+}
+
+static void show_checkpoints(const aisim_rank *rank, const aisim_batch *batch, int64_t end_ns)
+{
+    for (uint32_t i = 0; i < batch->decisions.len; i++) {
+        const aisim_decision *d = &batch->decisions.data[i];
+        if (d->kind == AISIM_DECIDED_CHECKPOINT && alive(rank, d->slot, d->generation)) {
+            aisim_event event = {.type = AISIM_EV_STATE_CHECKPOINT,
+                                 .rank = rank->index,
+                                 .t_ns = end_ns,
+                                 .request = aisim_rank_request(rank, d->slot)};
+            event.u.state.at_tokens = d->tokens;
+            emit(rank, &event);
+        }
     }
 }
 
@@ -435,6 +455,9 @@ void aisim_rank_complete(aisim_rank *rank, uint32_t index, int64_t end_ns,
     count_work(rank, batch, &facts);
     show_decisions(rank, batch, end_ns);
     show_chunks(rank, batch, end_ns);
+    if (wanted(rank, AISIM_EV_STATE_CHECKPOINT)) {
+        show_checkpoints(rank, batch, end_ns);
+    }
     deliver(rank, batch, end_ns, results, n_results, &facts);
     for (uint32_t i = 0; i < batch->decisions.len; i++) {
         aisim_decision d = batch->decisions.data[i];

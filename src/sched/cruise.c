@@ -338,8 +338,7 @@ static void attend(aisim_rank *rank, aisim_request *r)
     uint32_t *page = recurrent == AISIM_NONE ? NULL : &rank->recurrents.slots.data[recurrent].page;
     aisim_lease_publish(&rank->pool, &r->lease, target / b, page); /* E-H5 */
     if (recurrent != AISIM_NONE && rank->rules.output_checkpoints) {
-        aisim_recurrent_publish(&rank->recurrents, recurrent, &rank->rules, &rank->pool, r, target,
-                                rank->plan_serial); /* E-S3 */
+        aisim_rank_checkpoint(rank, r, recurrent, target); /* E-S3 */
     }
 }
 

@@ -16,14 +16,14 @@ static const aisim_rank_config *config_of(const aisim_glide *glide)
  * ends, where decoders are alone. */
 static bool observers_allow(const aisim_observers *observers, bool decoders_alone)
 {
-    uint32_t told = AISIM_EV_BIT(AISIM_EV_PASS_END) | AISIM_EV_BIT(AISIM_EV_KV_LEVEL) |
+    uint64_t told = AISIM_EV_BIT(AISIM_EV_PASS_END) | AISIM_EV_BIT(AISIM_EV_KV_LEVEL) |
                     AISIM_EV_BIT(AISIM_EV_VERIFY) | AISIM_EV_BIT(AISIM_EV_TRANSFER_END);
-    uint32_t untold = AISIM_EV_BIT(AISIM_EV_PASS_BEGIN) | AISIM_EV_BIT(AISIM_EV_CHUNK) |
+    uint64_t untold = AISIM_EV_BIT(AISIM_EV_PASS_BEGIN) | AISIM_EV_BIT(AISIM_EV_CHUNK) |
                       AISIM_EV_BIT(AISIM_EV_TOKENS) | AISIM_EV_BIT(AISIM_EV_KV_STORE) |
                       AISIM_EV_BIT(AISIM_EV_KV_EVICT) | AISIM_EV_BIT(AISIM_EV_TRANSFER_START) |
                       AISIM_EV_BIT(AISIM_EV_HOST_STORE) | AISIM_EV_BIT(AISIM_EV_HOST_LOAD) |
-                      AISIM_EV_BIT(AISIM_EV_HOST_EVICT);
-    uint32_t active = observers->active_mask & told;
+                      AISIM_EV_BIT(AISIM_EV_HOST_EVICT) | AISIM_EV_BIT(AISIM_EV_STATE_CHECKPOINT);
+    uint64_t active = observers->active_mask & told;
     return (observers->mask & untold) == 0 &&
            (active == 0 || (decoders_alone && active == AISIM_EV_BIT(AISIM_EV_PASS_END)));
 }

@@ -91,6 +91,20 @@ static void anticipate(aisim_rank *rank, aisim_request *r, const aisim_plan_entr
     running->unknown_drafts = r->drafts > 0;
 }
 
+void aisim_rank_checkpoint(aisim_rank *rank, const aisim_request *r, uint32_t recurrent,
+                           uint32_t end)
+{
+    bool made = aisim_recurrent_publish(&rank->recurrents, recurrent, &rank->rules, &rank->pool, r,
+                                        end, rank->plan_serial);
+    if (made && aisim_wanted(&rank->engine->observers, AISIM_EV_STATE_CHECKPOINT)) {
+        aisim_decision decision = {.kind = AISIM_DECIDED_CHECKPOINT,
+                                   .slot = aisim_requests_slot(r),
+                                   .generation = r->generation,
+                                   .tokens = end};
+        aisim_array_push(&aisim_rank_current(rank)->decisions, decision);
+    }
+}
+
 aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from, uint32_t d,
                                   uint32_t slots)
 {
@@ -127,8 +141,7 @@ aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from
     }
     aisim_lease_publish(&rank->pool, &r->lease, real / rank->pool.block_size, page); /* E-H5, N6 */
     if (running->recurrent != AISIM_NONE && d > 0 && end <= known) {
-        aisim_recurrent_publish(&rank->recurrents, running->recurrent, &rank->rules, &rank->pool, r,
-                                end, rank->plan_serial); /* E-S3 */
+        aisim_rank_checkpoint(rank, r, running->recurrent, end); /* E-S3 */
     }
     if (entry.samples) {
         r->outstanding++;

@@ -87,6 +87,10 @@ uint32_t aisim_rank_split(const aisim_rank *rank, const aisim_request *r, uint32
 /** E-P1a, E-P11, E-S12, E-S13, N5: it would fit into an empty pool. */
 bool aisim_rank_fits_alone(const aisim_rank *rank, const aisim_request *r, uint32_t slots,
                            uint32_t state_blocks);
+/** E-S3: a decision of a running request ended at `end` tokens; tells it at the pass end where
+ *  anybody wants to hear of it. */
+void aisim_rank_checkpoint(aisim_rank *rank, const aisim_request *r, uint32_t recurrent,
+                           uint32_t end);
 /** E-P5, E-P15: C moves from `from` by d, what that completes becomes visible. @return the entry */
 aisim_plan_entry *aisim_rank_book(aisim_rank *rank, uint32_t slot, uint32_t from, uint32_t d,
                                   uint32_t slots);

@@ -92,6 +92,18 @@ static uint32_t undo(aisim_rank *rank, aisim_request *r, aisim_plan_entry *entry
     return entry->published_before;
 }
 
+/* The checkpoints that the pass being planned has made of a request. */
+static void forget_checkpoints(aisim_rank *rank, uint32_t slot)
+{
+    aisim_batch *batch = aisim_rank_current(rank);
+    for (uint32_t i = 0; i < batch->decisions.len; i++) {
+        aisim_decision *d = &batch->decisions.data[i];
+        if (d->kind == AISIM_DECIDED_CHECKPOINT && d->slot == slot) {
+            d->kind = AISIM_DECIDED_NOTHING;
+        }
+    }
+}
+
 void aisim_rank_preempt(aisim_rank *rank, uint32_t place, bool undone)
 {
     aisim_running running = rank->running.data[place];
@@ -117,6 +129,7 @@ void aisim_rank_preempt(aisim_rank *rank, uint32_t place, bool undone)
     if (running.recurrent != AISIM_NONE && undone) {
         aisim_recurrent_discard_step(&rank->recurrents.slots.data[running.recurrent], &rank->pool,
                                      rank->plan_serial); /* E-S15 */
+        forget_checkpoints(rank, running.slot);
     }
     aisim_decision decision = {.kind = AISIM_DECIDED_PREEMPT,
                                .slot = running.slot,

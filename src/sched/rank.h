@@ -47,15 +47,18 @@ typedef struct aisim_plan_entry {
 typedef enum {
     AISIM_DECIDED_ADMIT,
     AISIM_DECIDED_PREEMPT,
-    AISIM_DECIDED_REJECT
+    AISIM_DECIDED_REJECT,
+    AISIM_DECIDED_CHECKPOINT, /* told after the chunks, only if anybody wants to hear of it */
+    AISIM_DECIDED_NOTHING     /* a checkpoint of a pass that a preemption undid (E-S15) */
 } aisim_decision_kind;
 
 /** Decisions of a plan in order; they become visible at the pass end (E-O3). */
 typedef struct aisim_decision {
     aisim_decision_kind kind;
     uint32_t slot, generation;
-    uint32_t tokens; /* admit: reused; preempt: C before the pass */
+    uint32_t tokens; /* admit: reused; preempt: C before the pass; checkpoint: its C */
     int64_t wait_ns; /* admit */
+    bool restored;   /* admit: from a checkpoint at `tokens` */
     uint8_t reason;  /* reject: aisim_end_reason */
 } aisim_decision;
 

@@ -172,13 +172,13 @@ static bool publishable(const aisim_recurrent_rules *rules, const aisim_request 
     return end == aisim_prompt_boundary(r->prompt_tokens, kv->block_size, rules->drop);
 }
 
-void aisim_recurrent_publish(aisim_recurrents *set, uint32_t slot,
+bool aisim_recurrent_publish(aisim_recurrents *set, uint32_t slot,
                              const aisim_recurrent_rules *rules, aisim_block_pool *pool,
                              const aisim_request *r, uint32_t end, uint32_t pass)
 {
     aisim_recurrent *s = &set->slots.data[slot];
     if (!publishable(rules, r, end)) {
-        return;
+        return false;
     }
     if (end % rules->kv.block_size != 0 && s->page == AISIM_NONE) { /* E-S9 */
         s->page = aisim_page_publish(pool, &r->lease, end, pass);
@@ -191,6 +191,7 @@ void aisim_recurrent_publish(aisim_recurrents *set, uint32_t slot,
     set->totals.published++;
     s->snapshot = s->working;
     remember_step(s, s->working, pass);
+    return true;
 }
 
 /* ---- release --------------------------------------------------------------------------------- */

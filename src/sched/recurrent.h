@@ -82,8 +82,8 @@ void aisim_recurrent_pin(aisim_recurrents *set, uint32_t slot, const aisim_recur
 void aisim_recurrent_start(aisim_recurrent *s, const aisim_recurrent_rules *rules,
                            aisim_block_pool *pool, uint32_t target);
 
-/** E-S3: a decision of the request ended at `end` tokens. */
-void aisim_recurrent_publish(aisim_recurrents *set, uint32_t slot,
+/** E-S3: a decision of the request ended at `end` tokens. @return whether that is a checkpoint */
+bool aisim_recurrent_publish(aisim_recurrents *set, uint32_t slot,
                              const aisim_recurrent_rules *rules, aisim_block_pool *pool,
                              const aisim_request *r, uint32_t end, uint32_t pass);
 

@@ -76,7 +76,7 @@ void sim_wake(aisim_sim *sim, uint32_t index)
 typedef struct pass_watch {
     aisim_sim *sim;
     uint64_t sequence;                  /* of the heap: nothing was put on it */
-    uint32_t observed, observed_active; /* masks of the observers */
+    uint64_t observed, observed_active; /* masks of the observers */
 } pass_watch;
 
 static void pass_ends(void *context, int64_t end_ns)

@@ -434,7 +434,7 @@ static void tier_finish(fuzz *f)
 
 static void listen(fuzz *f, uint32_t mask)
 {
-    uint32_t wanted = (mask & 1 ? AISIM_EV_BIT(AISIM_EV_TOKENS) : 0) |
+    uint64_t wanted = (mask & 1 ? AISIM_EV_BIT(AISIM_EV_TOKENS) : 0) |
                       (mask & 2 ? AISIM_EV_BIT(AISIM_EV_KV_STORE) : 0) |
                       (mask & 4 ? AISIM_EV_BIT(AISIM_EV_PASS_END) : 0) |
                       (mask & 8 ? AISIM_EV_BIT(AISIM_EV_CHUNK) | AISIM_EV_BIT(AISIM_EV_GAP) : 0);

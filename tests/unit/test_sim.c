@@ -41,7 +41,7 @@ static aisim_sim *make(uint64_t seed, uint32_t workers, uint64_t blocks, seen *l
     CHECK(aisim_timing_fixed(10.0, 5.0, &config.timing, &err) == AISIM_OK);
     CHECK(aisim_sim_pool_add(sim, &config, NULL, &err) == AISIM_OK);
     aisim_observers *observers = aisim_sim_observers(sim);
-    uint32_t mask = AISIM_EV_BIT(AISIM_EV_FINISH) | AISIM_EV_BIT(AISIM_EV_REJECT) |
+    uint64_t mask = AISIM_EV_BIT(AISIM_EV_FINISH) | AISIM_EV_BIT(AISIM_EV_REJECT) |
                     AISIM_EV_BIT(AISIM_EV_ROUTE) | AISIM_EV_BIT(AISIM_EV_PASS_END);
     observers->list[observers->n++] = (aisim_observer){.mask = mask, .context = l, .fn = observe};
     aisim_observers_update(observers);
