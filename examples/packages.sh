@@ -5,7 +5,7 @@
 #                 what the arguments name
 
 AISIM_PACKAGES="cmake ninja-build gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-filesystem
-    lua-cjson lua-argparse lua-busted lua-check libyaml-dev libjansson-dev zlib1g-dev"
+    lua-cjson lua-argparse lua-busted lua-check libyaml-dev libjansson-dev zlib1g-dev libedit-dev"
 
 aisim_packages() {
     if ! command -v dpkg-query >/dev/null 2>&1; then

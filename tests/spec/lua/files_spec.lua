@@ -82,7 +82,8 @@ local function arrows(events)
   for _, event in ipairs(events) do
     if event.cat then
       assert.same({ "request", event.ph == "f" and "e" or nil }, { event.cat, event.bp })
-      out[#out + 1] = { event.ph .. " " .. event.name, event.pid, event.tid, math.floor(event.ts * 1000 + 0.5) / 1e6, id = event.id }
+      out[#out + 1] = { event.ph .. " " .. event.name, event.pid, event.tid,
+        math.floor(event.ts * 1000 + 0.5) / 1e6, id = event.id }
     end
   end
   table.sort(out, function(a, b) return a.id < b.id or (a.id == b.id and a[4] < b[4]) end)
