@@ -178,7 +178,7 @@ int aisim_cli_open_host(lua_State *L)
     };
     luaL_newlib(L, functions);
     luaL_setfuncs(L, aisim_cli_process_functions, 0);
-    aisim_cli_add_editor(L);
+    aisim_cli_add_input(L);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");
     return 1;

@@ -4,25 +4,54 @@
  * plain lines. Its own input function is replaced, so that a signal ends the line at once. The
  * locale of the process stays "C"; only while a line is typed the thread has one with UTF-8
  * characters, so that the bytes arrive as they were typed. */
-#define _DEFAULT_SOURCE /* wchar_t functions and locales beside POSIX */
+#define _GNU_SOURCE /* ppoll; wchar_t functions and locales beside POSIX */
 #include "cli/line.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "cli/program.h"
+
+/* Waits for something to read. Signals are let in only while it waits, so that none can come
+ * between the look at the flag and the waiting. @return false = a signal came */
+static bool wait_for_input(void)
+{
+    sigset_t ours, outside;
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ours, &outside);
+    int n = 0;
+    do { /* a change of the window or the watchdog is no reason to return */
+        n = *aisim_cli_interrupt() != 0 ? 0 : ppoll(&input, 1, NULL, &outside);
+    } while (n < 0 && errno == EINTR && *aisim_cli_interrupt() == 0);
+    sigprocmask(SIG_SETMASK, &outside, NULL);
+    return n > 0;
+}
+
+/* wait(): until a line can be read, or a signal comes */
+static int host_wait_for_input(lua_State *L)
+{
+    (void)L;
+    wait_for_input();
+    return 0;
+}
 
 #if AISIM_LIBEDIT
 
-#include <errno.h>
 #include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <wchar.h>
 
 #include <lauxlib.h>
-
-#include "cli/program.h"
 
 enum { HISTORY_LINES = 1000 };
 
@@ -63,10 +92,7 @@ static int read_character(EditLine *edit, wchar_t *out)
     (void)edit;
     while (true) {
         char byte;
-        ssize_t n = read(STDIN_FILENO, &byte, 1);
-        if (n < 0 && errno == EINTR && *aisim_cli_interrupt() == 0) {
-            continue; /* a change of the window, or the watchdog */
-        }
+        ssize_t n = wait_for_input() ? read(STDIN_FILENO, &byte, 1) : -1;
         if (n != 1) {
             return n == 0 ? 0 : -1;
         }
@@ -241,7 +267,7 @@ static int editor_close(lua_State *L)
     return 0;
 }
 
-void aisim_cli_add_editor(lua_State *L)
+static void add_editor(lua_State *L)
 {
     static const luaL_Reg methods[] = {{"line", editor_line},     {"load", editor_load},
                                        {"save", editor_save},     {"__gc", editor_close},
@@ -255,11 +281,13 @@ void aisim_cli_add_editor(lua_State *L)
     lua_setfield(L, -2, "editor");
 }
 
-#else
-
-void aisim_cli_add_editor(lua_State *L)
-{
-    (void)L;
-}
-
 #endif
+
+void aisim_cli_add_input(lua_State *L)
+{
+    lua_pushcfunction(L, host_wait_for_input);
+    lua_setfield(L, -2, "wait_for_input");
+#if AISIM_LIBEDIT
+    add_editor(L);
+#endif
+}

@@ -8,8 +8,8 @@
 #define AISIM_LIBEDIT 0
 #endif
 
-/** Adds editor(complete) to the module table on top of the stack, if the program was built with
- *  libedit. */
-void aisim_cli_add_editor(lua_State *L);
+/** Adds wait_for_input() and, if the program was built with libedit, editor(complete) to the module
+ *  table on top of the stack. */
+void aisim_cli_add_input(lua_State *L);
 
 #endif

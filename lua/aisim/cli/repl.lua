@@ -126,8 +126,9 @@ local function plain(interactive)
       if interactive then
         io.stdout:write(prompt)
         io.stdout:flush()
+        terminal.host.wait_for_input()
       end
-      local line = io.read("L")
+      local line = not (interactive and terminal.host.interrupted()) and io.read("L") or nil
       return line, not line and terminal.host.interrupted() or nil
     end,
     close = function() end,
