@@ -310,9 +310,10 @@ local function of_configuration(path)
   for line in file:lines() do
     local text = line:match("^# ?(.*)$")
     if not text then break end
-    out[#out + 1] = text
+    local fits = utf8.len(text) and utf8.len(text) <= 100
+    for _, part in ipairs(fits and { text } or table_of.wrap(text, 100)) do out[#out + 1] = part end
   end
-  out[#out + 1] = ("\naisim check %s shows every key; its meaning: aisim help engine, aisim help traffic"):format(path)
+  out[#out + 1] = ("\nEvery key: aisim check %s\nTheir meaning: aisim help engine, aisim help traffic"):format(path)
   return table.concat(out, "\n")
 end
 
