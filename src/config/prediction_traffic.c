@@ -351,6 +351,62 @@ static aisim_status check_session(const aisim_value *tree, aisim_error *err)
                  "shared_prefix_ratio", err);
 }
 
+/* aisim.agent: a context must be shorter after its compaction. */
+static aisim_status check_agent(const aisim_value *tree, aisim_error *err)
+{
+    static const char above[] = "traffic.source.compact.above";
+    static const char to[] = "traffic.source.compact.to";
+    const aisim_value *limit = aisim_value_find(tree, above);
+    if (aisim_value_kind_of(limit) == AISIM_VALUE_TEXT) {
+        return needs(tree, to, false, "a number in compact.above", err);
+    }
+    int64_t left = aisim_value_as_integer(aisim_value_find(tree, to)) +
+                   aisim_value_as_integer(aisim_value_find(tree, "traffic.source.system.tokens"));
+    if (left >= aisim_value_as_integer(limit)) {
+        return aisim_fail_path(err, tree, given(tree, to) ? to : above, AISIM_EINVAL,
+                               "traffic.source.compact: system.tokens + to = %lld must be < above "
+                               "= %lld",
+                               (long long)left, (long long)aisim_value_as_integer(limit));
+    }
+    return AISIM_OK;
+}
+
+static aisim_status check_agentic_code(const aisim_value *tree, aisim_error *err)
+{
+    static const char path[] = "traffic.source.group_weights";
+    const aisim_value *weights = aisim_value_find(tree, path);
+    if (aisim_value_is_null(weights)) {
+        return AISIM_OK;
+    }
+    int64_t groups = aisim_value_as_integer(aisim_value_find(tree, "traffic.source.groups"));
+    if (present(tree, "traffic.source.group_zipf")) {
+        return aisim_fail_path(err, tree, path, AISIM_EINVAL,
+                               "traffic.source: give group_zipf or group_weights, not both");
+    }
+    if ((int64_t)aisim_value_len(weights) != groups) {
+        return aisim_fail_path(err, tree, path, AISIM_EINVAL,
+                               "%s: one weight per group expected (%lld)", path, (long long)groups);
+    }
+    return AISIM_OK;
+}
+
+static aisim_status check_source(const aisim_value *tree, aisim_error *err)
+{
+    static const struct {
+        const char *type;
+        aisim_status (*check)(const aisim_value *tree, aisim_error *err);
+    } rows[] = {{"synthetic", check_prefix},
+                {"synthetic-session", check_session},
+                {"agent", check_agent},
+                {"agentic-code", check_agentic_code}};
+    const char *type = word(tree, "traffic.source.type");
+    size_t i = 0;
+    while (strcmp(rows[i].type, type) != 0) {
+        i++;
+    }
+    return rows[i].check(tree, err);
+}
+
 static aisim_status check_synthetic(const aisim_value *tree, aisim_error *err)
 {
     static const char *const stops[] = {
@@ -358,7 +414,7 @@ static aisim_status check_synthetic(const aisim_value *tree, aisim_error *err)
         "traffic.stop.sessions", "traffic.stop.sessions_per_load_unit",
         "traffic.stop.tokens",   "traffic.stop.max_virtual_time_seconds"};
     const char *type = word(tree, "traffic.load.type");
-    bool sessions = strcmp(word(tree, "traffic.source.type"), "synthetic-session") == 0;
+    bool sessions = strcmp(word(tree, "traffic.source.type"), "synthetic") != 0;
     if (strncmp(type, "trace", 5) == 0) {
         return aisim_fail_path(err, tree, "traffic.load.type", AISIM_EINVAL,
                                "traffic.load.type = '%s': needs traffic.source.type = 'trace'",
@@ -366,10 +422,13 @@ static aisim_status check_synthetic(const aisim_value *tree, aisim_error *err)
     }
     aisim_status status = check_shape(tree, !sessions, sessions, err);
     if (status == AISIM_OK) {
-        status = sessions ? check_session(tree, err) : check_prefix(tree, err);
+        status = check_source(tree, err);
     }
     for (int i = 2; i < 4 && status == AISIM_OK && !sessions; i++) {
-        status = needs(tree, stops[i], false, "traffic.source.type = 'synthetic-session'", err);
+        status = needs(tree, stops[i], false,
+                       "sessions (traffic.source.type = 'synthetic-session', 'agent' or "
+                       "'agentic-code')",
+                       err);
     }
     if (status != AISIM_OK) {
         return status;
