@@ -153,6 +153,7 @@ local function plays(traffic)
   if not load.agentic_profile then
     options.profile, options.once = ONCE, true
   end
+  options.requests, options.sessions = traffic.stop.requests, traffic.stop.sessions
   return aisim.agentx(options)
 end
 

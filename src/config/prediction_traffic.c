@@ -64,6 +64,18 @@ static aisim_status check_draws(const aisim_value *tree, aisim_error *err)
     return AISIM_OK;
 }
 
+static aisim_status check_plays_of_lanes(const aisim_value *tree, aisim_error *err)
+{
+    static const char path[] = "traffic.stop.sessions";
+    int64_t lanes = aisim_value_as_integer(aisim_value_find(tree, "traffic.load.agentic_lanes"));
+    if (present(tree, path) && aisim_value_as_integer(aisim_value_find(tree, path)) < lanes) {
+        return aisim_fail_path(err, tree, path, AISIM_ERANGE,
+                               "%s: must be >= agentic_lanes (%lld), which begin with a play each",
+                               path, (long long)lanes);
+    }
+    return AISIM_OK;
+}
+
 /* traffic.md §2: which key builds on which. */
 static aisim_status check_agentic(const aisim_value *tree, aisim_error *err)
 {
@@ -98,7 +110,10 @@ static aisim_status check_agentic(const aisim_value *tree, aisim_error *err)
                                "traffic.stop.max_virtual_time_seconds: cannot be combined with "
                                "agentic_profile, which has duration_seconds");
     }
-    aisim_status status = check_t_star(tree, err);
+    aisim_status status = lanes ? check_plays_of_lanes(tree, err) : AISIM_OK;
+    if (status == AISIM_OK) {
+        status = check_t_star(tree, err);
+    }
     return status == AISIM_OK && snapshot ? check_draws(tree, err) : status;
 }
 
@@ -273,11 +288,15 @@ static aisim_status check_trace(aisim_value *tree, aisim_error *err)
 {
     static const char path[] = "traffic.load.type";
     static const char *const plays[] = {"weka", "agentic_mooncake", "dynamo", NULL};
-    static const char *const of_rows[] = {
-        "traffic.stop.requests", "traffic.stop.requests_per_load_unit",
-        "traffic.stop.sessions", "traffic.stop.sessions_per_load_unit",
-        "traffic.stop.tokens",   "traffic.warmup",
-        "traffic.load.from_ms",  "traffic.load.to_ms"};
+    enum { OF_LANES = 2 }; /* the first so many are stop rules of plays in lanes as well */
+    static const char *const of_rows[] = {"traffic.stop.requests",
+                                          "traffic.stop.sessions",
+                                          "traffic.stop.requests_per_load_unit",
+                                          "traffic.stop.sessions_per_load_unit",
+                                          "traffic.stop.tokens",
+                                          "traffic.warmup",
+                                          "traffic.load.from_ms",
+                                          "traffic.load.to_ms"};
     aisim_value *type = aisim_value_find(tree, path);
     const char *format = word(tree, "traffic.source.format");
     if (strcmp(aisim_value_as_text(type), "trace") == 0) {
@@ -293,7 +312,8 @@ static aisim_status check_trace(aisim_value *tree, aisim_error *err)
     }
     bool timestamps = strcmp(load, "trace_timestamps") == 0;
     bool of_plays = one_of(format, plays);
-    for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++) {
+    bool lanes = present(tree, "traffic.load.agentic_lanes");
+    for (size_t i = lanes ? OF_LANES : 0; i < sizeof of_rows / sizeof *of_rows; i++) {
         if (of_plays && timestamps && present(tree, of_rows[i])) {
             return aisim_fail_path(err, tree, of_rows[i], AISIM_ENOTMODELLED,
                                    "known, not modelled: %s with a trace of plays (it runs to its "

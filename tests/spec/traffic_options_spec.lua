@@ -259,6 +259,12 @@ describe("traffic option", function()
     end
   end
 
+  it("stop.requests and stop.sessions change a run of plays in lanes too", function()
+    makes_a_difference({ on = LANES }, "stop.requests", { 1, 2, ABSENT })
+    makes_a_difference({ on = LANES, with = { "traffic.load.agentic_profile.duration_seconds=600",
+      "traffic.load.agentic_t_star=[0.9, 1]" } }, "stop.sessions", { 2, 3 })
+  end)
+
   it("entries of this file are all options", function()
     for path in pairs(OPTIONS) do assert.truthy(known[path], path) end
   end)

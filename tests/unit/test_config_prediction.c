@@ -291,6 +291,22 @@ static void traces_and_agentx(void)
     "{engine: {}, traffic: {source: {type: synthetic-session, " source "}, load: {" load           \
     "}, stop: {sessions: 1}}}"
 
+/* Plays in lanes stop by requests and by plays; plays at their times run to the end of the file. */
+static void stops_of_lanes(void)
+{
+    ACCEPTS(TRACE("type: trace, agentic_lanes: 2, agentic_snapshot: {}, agentic_profile: {}",
+                  ", stop: {requests: 5, sessions: 2}"));
+    REFUSES(TRACE("type: trace, agentic_lanes: 2", ", stop: {sessions: 1}"),
+            "x.yaml:1:135: traffic.stop.sessions: must be >= agentic_lanes (2), which begin with a "
+            "play each");
+    REFUSES(TRACE("type: trace, agentic_lanes: 2", ", stop: {tokens: 100}"),
+            "x.yaml:1:133: known, not modelled: traffic.stop.tokens with a trace of plays (it runs "
+            "to its end, or to max_virtual_time_seconds)");
+    REFUSES(TRACE("type: trace", ", stop: {requests: 5}"),
+            "x.yaml:1:117: known, not modelled: traffic.stop.requests with a trace of plays (it "
+            "runs to its end, or to max_virtual_time_seconds)");
+}
+
 static void load_shapes(void)
 {
     ACCEPTS(LOAD("type: gamma, requests_per_second: 2, smoothness: 0.5, seed: 7"));
@@ -487,6 +503,7 @@ int main(void)
     load_shapes();
     sources();
     agents();
+    stops_of_lanes();
     warmup();
     roles_and_modes();
     a_missing_file();

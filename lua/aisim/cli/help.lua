@@ -120,7 +120,8 @@ When units start is one of
   kv_capacity_fraction = f      so many in flight that they fill this part of the KV cache
 It ends at until_ms, requests, sessions, tokens, requests_per_load_unit or sessions_per_load_unit,
 whichever comes first. warmup = { requests = n } or { seconds = s } comes before and is not measured;
-with barrier = true the rest waits until it has ended.
+with barrier = true the rest waits until it has ended. agentx prepares in its own way (warmup = true
+or false) and has a duration (profile); of these rules it takes until_ms, requests, sessions = plays.
 Lengths, times and numbers of turns may be distributions: aisim.dist.X (aisim list distributions).
 
 The same in YAML:
