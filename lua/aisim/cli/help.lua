@@ -71,7 +71,7 @@ Columns named in `columns` are kept up to date; overlaps are computed only if de
   wrap        built-ins that pick may ask: options, aisim.router.NAME{…}, or a list of them; pick
               gets a fourth argument that asks the first: inner() is what it would choose
   affinity    as in YAML: keeps the column `bound`
-  delay_ms    an arrival is decided about so much later
+  delay_ms    a request is decided about so much later; in a hand-off each router has its own
   regret      true records residency on the chosen and on the best target of each decision
   init(pool, cfg)  on_dispatch, on_first_token(req, target, now)  on_done(req, target, status, now)
   on_kv_stored, on_kv_removed(target, blocks, tier, now): tier device, host, shared
