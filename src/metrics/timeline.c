@@ -44,19 +44,6 @@ void timeline_name_thread(aisim_timeline *timeline, uint32_t process, uint32_t t
                          name);
 }
 
-/* Names of pools are unique. */
-static uint32_t pool_number(aisim_timeline *timeline, const char *name)
-{
-    uint32_t i = 0;
-    while (i < timeline->pools.len && strcmp(timeline->pools.data[i], name) != 0) {
-        i++;
-    }
-    if (i == timeline->pools.len) {
-        aisim_array_push(&timeline->pools, aisim_strdup(name));
-    }
-    return i;
-}
-
 void aisim_timeline_rank(aisim_timeline *timeline, uint32_t worker, const char *pool)
 {
     char name[80];
@@ -68,7 +55,6 @@ void aisim_timeline_rank(aisim_timeline *timeline, uint32_t worker, const char *
     aisim_array_push(&timeline->rank_place, place);
     while (timeline->workers.len <= worker) {
         aisim_array_push(&timeline->workers, (timeline_worker){0});
-        timeline->workers.data[timeline->workers.len - 1].pool = pool_number(timeline, pool);
     }
     if (place == 0) {
         snprintf(name, sizeof name, "worker %u (%.40s)", worker + 1, pool);
@@ -89,16 +75,12 @@ static void free_timeline(aisim_timeline *timeline)
             aisim_array_free(&timeline->workers.data[i].busy_ns[kind]);
         }
     }
-    for (uint32_t i = 0; i < timeline->pools.len; i++) {
-        aisim_free(timeline->pools.data[i]);
-    }
     for (uint32_t i = 0; i < timeline->lanes.len; i++) {
         aisim_free(timeline->lanes.data[i].play);
     }
     aisim_array_free(&timeline->rank_worker);
     aisim_array_free(&timeline->rank_place);
     aisim_array_free(&timeline->workers);
-    aisim_array_free(&timeline->pools);
     aisim_array_free(&timeline->live);
     aisim_array_free(&timeline->unused);
     aisim_array_free(&timeline->lanes);

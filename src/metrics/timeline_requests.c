@@ -182,27 +182,17 @@ static void enter(aisim_timeline *timeline, timeline_request *live, uint32_t wor
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* The router of the decode pool has placed a request that is on its way to a prefill worker. */
-static bool second_choice(const aisim_timeline *timeline, const timeline_request *live,
-                          uint32_t worker)
-{
-    return live->worker != AISIM_NONE && !was_lost(timeline, live) && live->fresh &&
-           timeline->workers.data[worker].pool != timeline->workers.data[live->worker].pool;
-}
-
 static void routed(aisim_timeline *timeline, const aisim_event *event)
 {
     timeline_request *live = follow(timeline, event->request);
-    uint32_t worker = event->u.route.worker;
-    if (second_choice(timeline, live, worker)) {
-        return;
+    if (event->u.route.stage == 2) {
+        return; /* the decode router: it is on its way to a prefill worker */
     }
     if (live->worker != AISIM_NONE) {
         leave(timeline, live, event->request, event->t_ns, "lost");
         live->why = "lost";
     }
-    enter(timeline, live, worker, event->t_ns);
-    live->fresh = true;
+    enter(timeline, live, event->u.route.worker, event->t_ns);
 }
 
 static void admitted(aisim_timeline *timeline, const aisim_event *event)
@@ -215,7 +205,6 @@ static void admitted(aisim_timeline *timeline, const aisim_event *event)
         leave(timeline, live, request, begin_ns, "moved");
         enter(timeline, live, worker, begin_ns);
     }
-    live->fresh = false;
     bool decodes = (request->flags & AISIM_REQF_ARRIVED) != 0; /* its prompt came with it */
     change(timeline, live, decodes ? "decode" : "prefill", true, begin_ns);
 }
@@ -336,7 +325,6 @@ void timeline_request_transfer(aisim_timeline *timeline, const aisim_event *even
         leave(timeline, live, event->request, event->t_ns, "handed off");
         enter(timeline, live, event->u.transfer.dst, event->t_ns);
         live->why = "hand-off";
-        live->fresh = false;
         if (end_ns > begin_ns) {
             live->handed = (timeline_point){place, begin_ns};
         }

@@ -27,7 +27,6 @@ typedef struct {
 
 typedef struct {
     timeline_numbers seats;
-    uint32_t pool;                                /* of the names in pools */
     AISIM_ARRAY(int64_t) busy_ns[TIMELINE_KINDS]; /* until when the threads of transfers are */
     bool hosted;                                  /* a host block was seen */
     uint32_t stops;                               /* how often it stopped */
@@ -47,7 +46,6 @@ typedef struct {
     int64_t arrived_ns, dispatched_ns, since_ns;
     const char *doing; /* "queued", "prefill", "held", "decode", "preempted" */
     bool works;        /* doing is "prefill" or "decode" */
-    bool fresh;        /* routed and not yet admitted */
     const char *why;   /* what came between its last work and the next, NULL = nothing */
     timeline_point worked, handed, loaded; /* last work; its hand-off; its last copy from host */
 } timeline_request;
@@ -69,7 +67,6 @@ struct aisim_timeline {
     AISIM_ARRAY(uint32_t) rank_worker;
     AISIM_ARRAY(uint32_t) rank_place; /* of its worker, from 0 */
     AISIM_ARRAY(timeline_worker) workers;
-    AISIM_ARRAY(char *) pools;
     AISIM_ARRAY(timeline_request) live;
     AISIM_ARRAY(uint32_t) unused; /* entries of live */
     AISIM_ARRAY(timeline_lane) lanes;
