@@ -160,7 +160,8 @@ static void set_up(editor *e)
     el_set(edit, EL_SIGNAL, 0); /* ours */
     el_set(edit, EL_GETCFN, read_character);
     el_set(edit, EL_HIST, history, e->history);
-    el_set(edit, EL_ADDFN, "aisim-complete", "Complete a name", complete);
+    /* el_set would leak copies of these texts */
+    el_wset(edit, EL_ADDFN, L"aisim-complete", L"Complete a name", complete);
     el_set(edit, EL_BIND, "^I", "aisim-complete", NULL);
     el_set(edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(edit, NULL); /* ~/.editrc */
