@@ -234,14 +234,14 @@ describe("the timeline", function()
       return sim
     end
     local events, run = events_of(replay(), { every_pass = 1000000 })
-    local stays, arrows, kinds, shifts = {}, {}, {}, 0
+    local stays, edges, kinds, shifts = {}, {}, {}, 0
     for _, event in ipairs(events) do
       if event.ph == "X" and event.pid == 0 then
         stays[event.tid] = stays[event.tid] or {}
         table.insert(stays[event.tid], { event.ts, event.ts + event.dur, event.name })
       elseif event.ph == "s" or event.ph == "f" then
-        arrows[event.id] = arrows[event.id] or {}
-        arrows[event.id][event.ph] = event
+        edges[event.id] = edges[event.id] or {}
+        edges[event.id][event.ph] = event
         kinds[event.name] = (kinds[event.name] or 0) + 1
       elseif event.ph == "i" and event.name:find "^idle shift" then
         shifts = shifts + 1
@@ -256,7 +256,7 @@ describe("the timeline", function()
     end
     local records = {}
     for record in run.requests() do records["request " .. record.request_id] = record end
-    for _, arrow in pairs(arrows) do
+    for _, arrow in pairs(edges) do
       local from, to = records[around(arrow.s)], records[around(arrow.f)]
       assert.is_true(arrow.s.ts <= arrow.f.ts)
       assert.equal(from.play_id, to.play_id)
