@@ -1,11 +1,23 @@
 # packages.sh - sourced by examples/quickstart.sh and tests/run.sh; not run by itself.
 #
-# aisim_packages  installs what is missing of the Debian packages below (12 "bookworm" or newer)
+# aisim_packages  installs what is missing of the Debian packages below (12 "bookworm" or newer); the
+#                 optional ones are no reason to fail
 # aisim_configure DIR [cmake arguments]  configures a build folder once; later calls change only
 #                 what the arguments name
 
 AISIM_PACKAGES="cmake ninja-build gcc libc6-dev pkg-config lua5.4 liblua5.4-dev lua-filesystem
     lua-cjson lua-argparse lua-busted lua-check libyaml-dev libjansson-dev zlib1g-dev"
+AISIM_OPTIONAL_PACKAGES=libedit-dev # line editing in aisim repl
+
+# aisim_missing PACKAGE...  prints those that are not installed
+aisim_missing() {
+    for package in "$@"; do
+        case $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) in
+            *installed*) ;;
+            *) printf ' %s' "$package" ;;
+        esac
+    done
+}
 
 aisim_packages() {
     if ! command -v dpkg-query >/dev/null 2>&1; then
@@ -14,18 +26,15 @@ aisim_packages() {
         done
         return 0
     fi
-    missing=
-    for package in $AISIM_PACKAGES; do
-        case $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) in
-            *installed*) ;;
-            *) missing="$missing $package" ;;
-        esac
-    done
+    required=$(aisim_missing $AISIM_PACKAGES)
+    missing=$required$(aisim_missing $AISIM_OPTIONAL_PACKAGES)
     [ -n "$missing" ] || return 0
     if [ "$(id -u)" = 0 ]; then
         as_root=
     elif command -v sudo >/dev/null 2>&1; then
         as_root=sudo
+    elif [ -z "$required" ]; then
+        return 0
     else
         echo "aisim: these Debian packages are missing and there is neither root nor sudo to install them:" >&2
         echo "  apt-get install$missing" >&2
@@ -35,7 +44,7 @@ aisim_packages() {
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq &&
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null || {
         echo "aisim: apt-get failed; see the lines above" >&2
-        return 1
+        [ -z "$required" ] || return 1
     }
 }
 

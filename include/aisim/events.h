@@ -158,6 +158,8 @@ typedef struct aisim_event {
             int64_t overlap_blocks; /**< -1 = the policy does not use overlaps */
             int64_t chosen_blocks; /**< router.regret: there on the chosen target, -1 = not asked */
             int64_t best_blocks;   /**< the same on the eligible target that has most */
+            uint32_t stage;        /**< hand-off: 1 prefill, 2 decode router; else 0 */
+            int64_t wait_ns; /**< since its arrival, its last loss, or the choice of stage 1 */
         } route;
         struct {
             uint32_t reused_tokens;

@@ -104,6 +104,7 @@ typedef struct aisim_request {
 
 enum {
     AISIM_REQF_NO_READ = 1,  /**< may not read the prefix cache, still fills it */
+    AISIM_REQF_DECIDING = 2, /**< DELAYED by its router: only the decision is still to come */
     AISIM_REQF_PREFILL = 4,  /**< at the prefill side: its first token ends its stay there */
     AISIM_REQF_RESUMED = 8,  /**< re-admitted after a preemption, still recomputing */
     AISIM_REQF_HOLD = 16,    /**< keeps its lease at the end (hand-off source) */

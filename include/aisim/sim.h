@@ -219,7 +219,8 @@ typedef struct aisim_router {
     uint32_t (*bound)(void *context, const aisim_request *request);
     /** Explains the last choice of pick; NULL = by the policy, without a cost. */
     void (*explain)(void *context, aisim_choice *out);
-    int64_t delay_ns; /**< an arrival is decided about so much later, with the figures of then */
+    int64_t delay_ns; /**< a request is decided about so much later, with the figures of then: after
+                           its arrival, in a decode pool after the choice of the prefill router */
     bool regret;      /**< measure chosen and best residency of each decision, O(targets) */
 } aisim_router;
 

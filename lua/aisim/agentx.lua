@@ -1,5 +1,6 @@
 --- The AgentX replay aisim.agentx (spec/traffic.md §2). Where plays come from: plays.lua.
 local check = require "aisim.check"
+local core = require "aisim.core"
 local plays = require "aisim.plays"
 local workload = require "aisim.workload"
 
@@ -38,17 +39,32 @@ local AGENTX <const> = {
   once = { "boolean" },
   u = { "table" },
   pool = { "any" },
+  class = { "text", default = "agentx" },
+  priority = { "integer", min = -2147483647, max = 2147483647 },
+  deadline_ms = { "ms", above = 0 },
+  rng = { "text" },
+  until_ms = { "ms", above = 0 },
+  requests = { "integer", min = 1 },
+  sessions = { "integer", min = 1, max = 4294967295 },
 }
 
---- Replays plays in lanes.
+--- Replays plays in lanes. The stop rules end the profile as its duration does: until_ms on the clock of the run,
+-- preparation included; requests that are issued in it; sessions = plays that are started, those of the snapshot
+-- included. rng = "name" draws the snapshot from a stream of the run's seed instead of from `seed`.
 function M.agentx(options)
   options = check.options("aisim.agentx", options, AGENTX)
+  if options.until_ms and options.profile and options.profile.duration_seconds then
+    check.fail("aisim.agentx: until_ms and profile.duration_seconds say the same thing; give one")
+  end
+  if options.seed and options.rng then check.fail("aisim.agentx: seed and rng say the same thing; give one") end
   if getmetatable(options.plays) ~= "aisim.Plays" then options.plays = plays.load(options.plays) end
   return workload.make("agentx", options)
 end
 
 workload.starters.agentx = function(sim, description)
-  local options = rawget(description, "options")
+  local options = {}
+  for key, value in pairs(rawget(description, "options")) do options[key] = value end
+  if options.rng then options.seed = tonumber("0x" .. core.hash(("%d/%s"):format(sim.seed, options.rng))) end
   if sim:ranks_() == 0 then check.fail("sim:workload: the simulation has no pool yet; declare it first") end
   return sim:agentx_(options.plays, options, options.pool ~= nil and sim:pool_number_(options.pool) or 1)
 end

@@ -21,6 +21,7 @@ local OPERATORS <const> = {
 ---@field op string
 ---@field value number
 ---@field stop boolean?  end the run at the first violation
+---@field place string?  "file:line" where it is written
 
 --- Parses one expectation.
 ---@param text string
@@ -50,11 +51,13 @@ end
 ---@return boolean
 function M.meets(expectation, x) return OPERATORS[expectation.op](x, expectation.value) end
 
---- Parses a list; the first problem raises at the given level.
+--- Parses a list; the first problem raises at the given level, or where its text is written.
 ---@param list any       S.expect
 ---@param level integer
+---@param place_of? fun(text: string): string?    "file:line" of an entry
 ---@return aisim.Expectation[]
-function M.list(list, level)
+function M.list(list, level, place_of)
+  local function placed(text) return place_of and type(text) == "string" and place_of(text) or nil end
   if type(list) == "string" then list = { list } end
   if type(list) ~= "table" then
     error(("expect: list of texts expected, got %s"):format(type(list)), level + 1)
@@ -66,25 +69,46 @@ function M.list(list, level)
     end
   end
   for i, item in ipairs(list) do
-    local text, stop = item, nil
+    local text, stop, problem = item, nil, nil
     if type(item) == "table" then
       for key in pairs(item) do
         if key ~= 1 and key ~= "stop" then
-          error(("expect[%d]: unknown key '%s'%s"):format(i, tostring(key), near.hint(tostring(key), { "stop" })),
-            level + 1)
+          problem = problem
+            or ("expect[%d]: unknown key '%s'%s"):format(i, tostring(key), near.hint(tostring(key), { "stop" }))
         end
       end
       text, stop = item[1], item.stop
       if stop ~= nil and type(stop) ~= "boolean" then
-        error(("expect[%d].stop: true or false expected, got %s"):format(i, type(stop)), level + 1)
+        problem = problem or ("expect[%d].stop: true or false expected, got %s"):format(i, type(stop))
       end
     end
-    local expectation, problem = M.parse(text)
-    if not expectation then error(("expect[%d]: %s"):format(i, problem), level + 1) end
-    expectation.stop = stop or nil
+    local expectation, why = M.parse(text)
+    local place = placed(text)
+    if not expectation then problem = problem or ("expect[%d]: %s"):format(i, why) end
+    if problem then
+      if place then error(("%s: %s"):format(place, problem), 0) end
+      error(problem, level + 1)
+    end
+    expectation.stop, expectation.place = stop or nil, place
     out[i] = expectation
   end
   return out
+end
+
+--- What to tell about a metric that does not exist.
+local function unknown_metric(expectation, hint)
+  return ("%sexpect: '%s': unknown metric '%s'%s"):format(expectation.place and expectation.place .. ": " or "",
+    expectation.text, expectation.name, hint)
+end
+
+--- Raises for a metric that no run of the simulation can have: a typing error should not cost a run.
+---@param sim aisim.Sim   after setup, before its run
+---@param list aisim.Expectation[]
+function M.check(sim, list)
+  for _, expectation in ipairs(list) do
+    local hint = require("aisim.results").impossible(sim, expectation.name)
+    if hint then error(unknown_metric(expectation, hint), 0) end
+  end
 end
 
 local CHECK_MS <const> = 1000
@@ -133,7 +157,7 @@ function M.judge(list, metrics, known)
     local got = metrics[expectation.name]
     local unknown
     if got == nil and known and not known(expectation.name) then
-      unknown = ("expect: '%s': unknown metric '%s'%s"):format(expectation.text, expectation.name,
+      unknown = unknown_metric(expectation,
         require("aisim.results").unknown(expectation.name, metrics) or near.hint(expectation.name, metrics))
     end
     if type(got) == "boolean" then got = got and 1 or 0 end

@@ -64,6 +64,7 @@ function M.fail(message)
 end
 
 return setmetatable(M, {
+  __name = "aisim",
   --- Every public name in alphabetical order, with its value.
   __pairs = function(self)
     local names = {}

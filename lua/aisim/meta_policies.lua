@@ -75,7 +75,7 @@ error("aisim.meta_policies is read by editors, not by programs")
 ---@field score? aisim.Score|aisim.CScore|(aisim.Score|aisim.CScore)[]   costs, summed; without pick the smallest is chosen, of equal ones the first
 ---@field pick? fun(req: aisim.Request, targets: aisim.Targets, now: number, inner?: fun(): integer?): integer?, number[]?
 ---@field affinity? { mode?: "session"|"sibling_group", ttl_seconds?: number }   keeps the column bound (inside wrap, if there is one)
----@field delay_ms? aisim.Ms        an arrival is decided about so much later, with the figures of then; also of a built-in
+---@field delay_ms? aisim.Ms        a request is decided about so much later, with the figures of then; in a hand-off each router has its own; also of a built-in
 ---@field regret? boolean           records residency on the chosen and on the best target of each decision; also of a built-in
 ---@field init? fun(pool: aisim.Pool, cfg: table)   at once; cfg is the table given to sim:router
 ---@field on_dispatch? fun(req: aisim.Request, target: aisim.Target, now: number)

@@ -105,6 +105,13 @@ error("aisim.meta_traffic is read by editors, not by programs")
 ---@field on_error? "fail_play"|"continue"
 ---@field preset? "agentx-v1"|"agentx-harness"|"agentx-fast"
 ---@field u? number[]                          draws of the lanes, for tests
+---@field until_ms? aisim.Ms                   end of the profile on the clock of the run, instead of its duration
+---@field requests? integer                    at most so many in the profile
+---@field sessions? integer                    at most so many plays are started; >= lanes
+---@field rng? string                          the snapshot follows the seed of the run and this name, instead of seed
+---@field class? string                        "agentx"
+---@field priority? integer
+---@field deadline_ms? aisim.Ms
 ---@field pool? string|aisim.Pool
 
 ---@class aisim.Plays

@@ -29,12 +29,19 @@ local FIELDS <const> = {
   series = fields { every_ms = { "ms", above = 0, required = true }, value = { "function", required = true } },
 }
 
--- sim -> { counters = name -> true, ratios = { { options, where "file:line: " } … } }
+-- sim -> { names = name -> true, counters = name -> true, ratios = { { options, where "file:line: " } … },
+--          percentiles = { … } }
 local declared = setmetatable({}, { __mode = "k" })
 
-local function remember(sim, kind, options)
-  local list = declared[sim] or { counters = {}, ratios = {} }
+local function of_sim(sim)
+  local list = declared[sim] or { names = {}, counters = {}, ratios = {}, percentiles = {} }
   declared[sim] = list
+  return list
+end
+
+local function remember(sim, kind, options)
+  local list = of_sim(sim)
+  list.names[options.name] = true
   if kind == "counter" then list.counters[options.name] = true end
   if kind == "ratio" then
     local _, where = pcall(check.fail, "")
@@ -90,6 +97,16 @@ function M.derive(sim, options)
     if other.name == options.name then check.fail("sim:derive: metric '%s' exists already", options.name) end
   end
   list[#list + 1] = options
+  of_sim(sim).names[options.name] = true
+end
+
+--- What has been declared so far, besides the built-in metrics.
+---@param sim aisim.Sim
+---@return table<string, boolean> names
+---@return number[] percentiles    asked for, besides the usual ones
+function M.own(sim)
+  local list = of_sim(sim)
+  return list.names, list.percentiles
 end
 
 --- Derived metrics of a simulation, in order of declaration.
@@ -126,6 +143,7 @@ function M.measure(sim, options)
   for i, p in ipairs(options.percentiles or {}) do
     check.value(("sim:measure.percentiles[%d]"):format(i), p, { "number", min = 0, max = 100 })
   end
+  of_sim(sim).percentiles = options.percentiles or of_sim(sim).percentiles
   sim:measure_(options)
 end
 

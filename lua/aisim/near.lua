@@ -80,11 +80,23 @@ function M.start(written, list)
   return best
 end
 
+local listener
+
+--- Calls fn, whose error does not matter; heard(names) gets what would have been searched for a hint in it.
+---@param heard fun(names: table)
+---@param fn function
+function M.listen(heard, fn)
+  listener = heard
+  pcall(fn)
+  listener = nil
+end
+
 --- " (did you mean 'rate'?)", or "".
 ---@param name string
 ---@param names string[]|table
 ---@return string
 function M.hint(name, names)
+  if listener then listener(names) end
   local near = M.name(name, names)
   return near and (" (did you mean '%s'?)"):format(near) or ""
 end

@@ -99,6 +99,29 @@ local function sessions(prediction, traffic)
   return aisim.synthetic_session(options)
 end
 
+--- Keys of the source that may be distributions, into options.
+local function quantities(options, source, keys)
+  for _, key in ipairs(keys) do options[key] = quantity("traffic.source." .. key, source[key]) end
+end
+
+local function agent(prediction, traffic)
+  local source, options = traffic.source, common(prediction, traffic)
+  quantities(options, source, { "task", "steps", "output", "tool_ms", "tool_tokens" })
+  options.system = source.system
+  options.compact = source.compact.above ~= "never" and source.compact
+  return aisim.agent(options)
+end
+
+local function agentic_code(prediction, traffic)
+  local source, options = traffic.source, common(prediction, traffic)
+  quantities(options, source, { "session_tokens", "new_tokens", "output", "turn_gap_ms" })
+  for _, key in ipairs { "global_tokens", "groups", "group_tokens", "group_zipf", "group_weights", "reset", "restart",
+    "max_turns" } do
+    options[key] = source[key]
+  end
+  return aisim.agentic_code(options)
+end
+
 --- No profile: every play once, without idle guards, until the last one is done.
 local ONCE <const> = { duration_seconds = 1e9, tree_idle_cap_seconds = 1e9, global_idle_cap_seconds = 1e9 }
 
@@ -130,6 +153,7 @@ local function plays(traffic)
   if not load.agentic_profile then
     options.profile, options.once = ONCE, true
   end
+  options.requests, options.sessions = traffic.stop.requests, traffic.stop.sessions
   return aisim.agentx(options)
 end
 
@@ -147,7 +171,8 @@ local function trace(prediction, traffic)
   return aisim.trace(options)
 end
 
-local SOURCES <const> = { synthetic = synthetic, ["synthetic-session"] = sessions, trace = trace }
+local SOURCES <const> = { synthetic = synthetic, ["synthetic-session"] = sessions, agent = agent,
+  ["agentic-code"] = agentic_code, trace = trace }
 
 local function traffic_of(prediction, traffic)
   if traffic.load.agentic_lanes then return plays(traffic) end

@@ -453,6 +453,35 @@ function M.unknown(name, present)
   if not M.is_defined(name) then return near.hint(name, present) end
 end
 
+-- Keys that stand for several figures, which depend on the run (definitions.c).
+local GROUPS <const> = { transfers = true, offload = true, plays = true, worker_s = true }
+
+--- Hint for a name that no run of a simulation can have: no such metric, or no such figure of it.
+---@param sim aisim.Sim   before its run
+---@param name string
+---@return string? hint    nil = it may be a metric
+function M.impossible(sim, name)
+  local own, percentiles = metrics.own(sim)
+  local base, statistic = name:match("^([^.]+)%.?(.*)$")
+  if own[base] or GROUPS[base] or M.is_defined(name) and not statistic:find("^p%d") then return nil end
+  if M.is_defined(statistic:match("^[^.]+") or "") then return nil end -- of a class
+  local names, known = {}, false
+  for key in pairs(own) do names[key] = true end
+  for _, definition in ipairs(core.definitions()) do
+    local key = definition.key
+    names[key], known = true, known or key == base
+    for figure in pairs(STATISTICS) do names[key .. "." .. figure] = true end
+  end
+  if not known then return near.hint(name, names) end
+  local p = tonumber(statistic:match("^p(%d[%d.]*)$"))
+  for _, asked in ipairs(percentiles) do
+    if asked == p then return nil end
+  end
+  if STATISTICS[statistic] or statistic:find("^by%.") then return nil end
+  return near.hint(name, names)
+    .. (p and ("; other percentiles: sim:measure { percentiles = { %s } }"):format(statistic:sub(2)) or "")
+end
+
 --- Methods and fields of a run, beside the distributions of its report.
 M.methods, M.fields = methods, lazy
 

@@ -57,8 +57,24 @@ function FIELDS.seed(value, level)
   return whole
 end
 
+M.sources = {} -- chunk name -> text: where in it something is declared
+
+--- Where a text is written: its row nearest to the line that declares it.
+local function text_place(text, info)
+  local number, best = 0, nil
+  for row in ((M.sources[info.source] or "") .. "\n"):gmatch("(.-)\n") do
+    number = number + 1
+    if row:find(text, 1, true)
+      and (not best or math.abs(number - info.currentline) < math.abs(best - info.currentline)) then
+      best = number
+    end
+  end
+  return ("%s:%d"):format(info.short_src, best or info.currentline)
+end
+
 function FIELDS.expect(value, level, record)
-  record.expectations = expect.list(value, level + 1)
+  local info = debug.getinfo(level + 1, "Sl")
+  record.expectations = expect.list(value, level + 1, function(text) return text_place(text, info) end)
   return value
 end
 
@@ -81,7 +97,6 @@ local function declaration_line(source, line, name)
   return line
 end
 
-M.sources = {} -- chunk name -> text, for declaration_line
 
 local function declare(decl, level)
   if type(decl) ~= "table" then

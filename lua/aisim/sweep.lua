@@ -139,6 +139,7 @@ function M.run_point(S, point, seed)
   local ok, result = pcall(function()
     local sim = require("aisim.sim").new { seed = seed, name = S.title or "" }
     S.setup(sim, params.view(point.values))
+    expect.check(sim, scenario.record(S).expectations)
     expect.watch(sim, scenario.record(S).expectations)
     local run = sim:run()
     rawset(run, "params", point.values)

@@ -40,9 +40,9 @@ local function holds_plays(paths, options)
 end
 
 local FOREVER <const> = 1e9 -- seconds
-local OF_ROWS <const> = { "concurrency", "arrivals", "users", "think_ms", "kv_capacity_fraction", "deadline_ms",
-  "requests", "sessions", "tokens", "requests_per_load_unit", "sessions_per_load_unit", "warmup", "until_ms",
-  "from_ms", "to_ms" }
+local OF_ROWS <const> = { "concurrency", "arrivals", "users", "think_ms", "kv_capacity_fraction",
+  "tokens", "requests_per_load_unit", "sessions_per_load_unit", "warmup", "from_ms", "to_ms" }
+local OF_BOTH <const> = { "speedup", "pool", "deadline_ms", "until_ms", "requests", "sessions" }
 
 --- Plays with lanes are AgentX; without, every play once at its time.
 local function replay(options, kind, paths)
@@ -60,15 +60,16 @@ local function replay(options, kind, paths)
     source = core.trace_plays(paths, { format = options.format, block_size = options.block_size })
   end
   if options.limit then source = source:first(options.limit) end
-  if options.lanes then
-    return agentx.agentx { plays = source, lanes = options.lanes, speedup = options.speedup, pool = options.pool }
+  local replayed = { plays = source, lanes = options.lanes, class = options.class ~= "" and options.class or "agentx" }
+  for _, key in ipairs(OF_BOTH) do replayed[key] = options[key] end
+  if options.lanes then return agentx.agentx(replayed) end
+  if options.sessions then
+    check.fail("aisim.trace.sessions: every play starts at its time; limit = n reads n plays")
   end
-  return workload.make("agentx", {
-    plays = source, lanes = #source, speedup = options.speedup, pool = options.pool, once = true, shared_clock = true,
-    warmup = false, t_star = { 0, 0 }, profile = {
-      duration_seconds = FOREVER, tree_idle_cap_seconds = FOREVER, global_idle_cap_seconds = FOREVER,
-    },
-  })
+  replayed.lanes, replayed.once, replayed.shared_clock = #source, true, true
+  replayed.warmup, replayed.t_star = false, { 0, 0 }
+  replayed.profile = { duration_seconds = FOREVER, tree_idle_cap_seconds = FOREVER, global_idle_cap_seconds = FOREVER }
+  return workload.make("agentx", replayed)
 end
 
 --- Traffic from a trace file: at the recorded times, or with a load of its own.

@@ -3,6 +3,7 @@
  * The process locale stays "C", so numbers look the same everywhere; the locale of the user is
  * asked only whether its character set is UTF-8. */
 #include "cli/embedded_lua.h"
+#include "cli/line.h"
 #include "cli/process.h"
 #include "cli/program.h"
 
@@ -55,6 +56,15 @@ static int host_quiet(lua_State *L)
     return 0;
 }
 
+/** resume(): the signal has been answered; the next one is the first again. */
+static int host_resume(lua_State *L)
+{
+    aisim_l_limits *limits = aisim_l_limits_of(L);
+    aisim_l_limits_reset(L, limits);
+    aisim_cli_signals_begin(limits);
+    return 0;
+}
+
 /** watch(seconds): every call into a script may take so long; 0 = for ever. */
 static int host_watch(lua_State *L)
 {
@@ -73,8 +83,8 @@ static int host_limit_process(lua_State *L)
     struct rlimit limit;
     if (getrlimit(RLIMIT_DATA, &limit) == 0 && bytes < 0x1p62) {
         rlim_t wanted = (rlim_t)bytes;
-        limit.rlim_cur = limit.rlim_max == RLIM_INFINITY || wanted < limit.rlim_max ? wanted
-                                                                                    : limit.rlim_max;
+        limit.rlim_cur =
+            limit.rlim_max == RLIM_INFINITY || wanted < limit.rlim_max ? wanted : limit.rlim_max;
         setrlimit(RLIMIT_DATA, &limit);
     }
 #else
@@ -152,14 +162,23 @@ static int host_modules(lua_State *L)
 int aisim_cli_open_host(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"clock", host_clock}, {"interrupted", host_interrupted}, {"polling", host_polling},
-        {"quiet", host_quiet}, {"terminal", host_terminal},       {"utf8", host_utf8},
-        {"file", host_file},   {"modules", host_modules},         {"program", host_program},
-        {"watch", host_watch}, {"limit_process", host_limit_process},
+        {"clock", host_clock},
+        {"interrupted", host_interrupted},
+        {"polling", host_polling},
+        {"quiet", host_quiet},
+        {"resume", host_resume},
+        {"terminal", host_terminal},
+        {"utf8", host_utf8},
+        {"file", host_file},
+        {"modules", host_modules},
+        {"program", host_program},
+        {"watch", host_watch},
+        {"limit_process", host_limit_process},
         {NULL, NULL},
     };
     luaL_newlib(L, functions);
     luaL_setfuncs(L, aisim_cli_process_functions, 0);
+    aisim_cli_add_input(L);
     lua_pushliteral(L, AISIM_VERSION);
     lua_setfield(L, -2, "version");
     return 1;

@@ -62,6 +62,16 @@ function(aisim_plain_archive target)
   endif()
 endfunction()
 
+# Editing, history and completion of lines in aisim repl. Optional: without the library it reads plain lines.
+function(aisim_line_editing target)
+  if(LIBEDIT_FOUND)
+    target_compile_definitions(${target} PRIVATE AISIM_LIBEDIT=1)
+    target_link_libraries(${target} PUBLIC PkgConfig::LIBEDIT)
+  else()
+    message(STATUS "libedit not found: aisim repl without line editing (Debian package libedit-dev)")
+  endif()
+endfunction()
+
 # lua/aisim/core.so in the build tree. It exports luaopen_* and nothing else, and leaves the Lua API
 # undefined: the program that loads it brings its own copy, and two copies in one process misbehave.
 function(aisim_lua_module target)

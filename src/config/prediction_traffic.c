@@ -64,6 +64,18 @@ static aisim_status check_draws(const aisim_value *tree, aisim_error *err)
     return AISIM_OK;
 }
 
+static aisim_status check_plays_of_lanes(const aisim_value *tree, aisim_error *err)
+{
+    static const char path[] = "traffic.stop.sessions";
+    int64_t lanes = aisim_value_as_integer(aisim_value_find(tree, "traffic.load.agentic_lanes"));
+    if (present(tree, path) && aisim_value_as_integer(aisim_value_find(tree, path)) < lanes) {
+        return aisim_fail_path(err, tree, path, AISIM_ERANGE,
+                               "%s: must be >= agentic_lanes (%lld), which begin with a play each",
+                               path, (long long)lanes);
+    }
+    return AISIM_OK;
+}
+
 /* traffic.md §2: which key builds on which. */
 static aisim_status check_agentic(const aisim_value *tree, aisim_error *err)
 {
@@ -98,7 +110,10 @@ static aisim_status check_agentic(const aisim_value *tree, aisim_error *err)
                                "traffic.stop.max_virtual_time_seconds: cannot be combined with "
                                "agentic_profile, which has duration_seconds");
     }
-    aisim_status status = check_t_star(tree, err);
+    aisim_status status = lanes ? check_plays_of_lanes(tree, err) : AISIM_OK;
+    if (status == AISIM_OK) {
+        status = check_t_star(tree, err);
+    }
     return status == AISIM_OK && snapshot ? check_draws(tree, err) : status;
 }
 
@@ -273,11 +288,15 @@ static aisim_status check_trace(aisim_value *tree, aisim_error *err)
 {
     static const char path[] = "traffic.load.type";
     static const char *const plays[] = {"weka", "agentic_mooncake", "dynamo", NULL};
-    static const char *const of_rows[] = {
-        "traffic.stop.requests", "traffic.stop.requests_per_load_unit",
-        "traffic.stop.sessions", "traffic.stop.sessions_per_load_unit",
-        "traffic.stop.tokens",   "traffic.warmup",
-        "traffic.load.from_ms",  "traffic.load.to_ms"};
+    enum { OF_LANES = 2 }; /* the first so many are stop rules of plays in lanes as well */
+    static const char *const of_rows[] = {"traffic.stop.requests",
+                                          "traffic.stop.sessions",
+                                          "traffic.stop.requests_per_load_unit",
+                                          "traffic.stop.sessions_per_load_unit",
+                                          "traffic.stop.tokens",
+                                          "traffic.warmup",
+                                          "traffic.load.from_ms",
+                                          "traffic.load.to_ms"};
     aisim_value *type = aisim_value_find(tree, path);
     const char *format = word(tree, "traffic.source.format");
     if (strcmp(aisim_value_as_text(type), "trace") == 0) {
@@ -293,7 +312,8 @@ static aisim_status check_trace(aisim_value *tree, aisim_error *err)
     }
     bool timestamps = strcmp(load, "trace_timestamps") == 0;
     bool of_plays = one_of(format, plays);
-    for (size_t i = 0; i < sizeof of_rows / sizeof *of_rows; i++) {
+    bool lanes = present(tree, "traffic.load.agentic_lanes");
+    for (size_t i = lanes ? OF_LANES : 0; i < sizeof of_rows / sizeof *of_rows; i++) {
         if (of_plays && timestamps && present(tree, of_rows[i])) {
             return aisim_fail_path(err, tree, of_rows[i], AISIM_ENOTMODELLED,
                                    "known, not modelled: %s with a trace of plays (it runs to its "
@@ -351,6 +371,62 @@ static aisim_status check_session(const aisim_value *tree, aisim_error *err)
                  "shared_prefix_ratio", err);
 }
 
+/* aisim.agent: a context must be shorter after its compaction. */
+static aisim_status check_agent(const aisim_value *tree, aisim_error *err)
+{
+    static const char above[] = "traffic.source.compact.above";
+    static const char to[] = "traffic.source.compact.to";
+    const aisim_value *limit = aisim_value_find(tree, above);
+    if (aisim_value_kind_of(limit) == AISIM_VALUE_TEXT) {
+        return needs(tree, to, false, "a number in compact.above", err);
+    }
+    int64_t left = aisim_value_as_integer(aisim_value_find(tree, to)) +
+                   aisim_value_as_integer(aisim_value_find(tree, "traffic.source.system.tokens"));
+    if (left >= aisim_value_as_integer(limit)) {
+        return aisim_fail_path(err, tree, given(tree, to) ? to : above, AISIM_EINVAL,
+                               "traffic.source.compact: system.tokens + to = %lld must be < above "
+                               "= %lld",
+                               (long long)left, (long long)aisim_value_as_integer(limit));
+    }
+    return AISIM_OK;
+}
+
+static aisim_status check_agentic_code(const aisim_value *tree, aisim_error *err)
+{
+    static const char path[] = "traffic.source.group_weights";
+    const aisim_value *weights = aisim_value_find(tree, path);
+    if (aisim_value_is_null(weights)) {
+        return AISIM_OK;
+    }
+    int64_t groups = aisim_value_as_integer(aisim_value_find(tree, "traffic.source.groups"));
+    if (present(tree, "traffic.source.group_zipf")) {
+        return aisim_fail_path(err, tree, path, AISIM_EINVAL,
+                               "traffic.source: give group_zipf or group_weights, not both");
+    }
+    if ((int64_t)aisim_value_len(weights) != groups) {
+        return aisim_fail_path(err, tree, path, AISIM_EINVAL,
+                               "%s: one weight per group expected (%lld)", path, (long long)groups);
+    }
+    return AISIM_OK;
+}
+
+static aisim_status check_source(const aisim_value *tree, aisim_error *err)
+{
+    static const struct {
+        const char *type;
+        aisim_status (*check)(const aisim_value *tree, aisim_error *err);
+    } rows[] = {{"synthetic", check_prefix},
+                {"synthetic-session", check_session},
+                {"agent", check_agent},
+                {"agentic-code", check_agentic_code}};
+    const char *type = word(tree, "traffic.source.type");
+    size_t i = 0;
+    while (strcmp(rows[i].type, type) != 0) {
+        i++;
+    }
+    return rows[i].check(tree, err);
+}
+
 static aisim_status check_synthetic(const aisim_value *tree, aisim_error *err)
 {
     static const char *const stops[] = {
@@ -358,7 +434,7 @@ static aisim_status check_synthetic(const aisim_value *tree, aisim_error *err)
         "traffic.stop.sessions", "traffic.stop.sessions_per_load_unit",
         "traffic.stop.tokens",   "traffic.stop.max_virtual_time_seconds"};
     const char *type = word(tree, "traffic.load.type");
-    bool sessions = strcmp(word(tree, "traffic.source.type"), "synthetic-session") == 0;
+    bool sessions = strcmp(word(tree, "traffic.source.type"), "synthetic") != 0;
     if (strncmp(type, "trace", 5) == 0) {
         return aisim_fail_path(err, tree, "traffic.load.type", AISIM_EINVAL,
                                "traffic.load.type = '%s': needs traffic.source.type = 'trace'",
@@ -366,10 +442,13 @@ static aisim_status check_synthetic(const aisim_value *tree, aisim_error *err)
     }
     aisim_status status = check_shape(tree, !sessions, sessions, err);
     if (status == AISIM_OK) {
-        status = sessions ? check_session(tree, err) : check_prefix(tree, err);
+        status = check_source(tree, err);
     }
     for (int i = 2; i < 4 && status == AISIM_OK && !sessions; i++) {
-        status = needs(tree, stops[i], false, "traffic.source.type = 'synthetic-session'", err);
+        status = needs(tree, stops[i], false,
+                       "sessions (traffic.source.type = 'synthetic-session', 'agent' or "
+                       "'agentic-code')",
+                       err);
     }
     if (status != AISIM_OK) {
         return status;

@@ -25,6 +25,12 @@ static bool is_section(const aisim_field *field)
     return field->kind == AISIM_FIELD_OBJECT && field->object != NULL;
 }
 
+/* A default that is a distribution: named in column two, written out in column three. */
+static bool is_law(const aisim_field *field)
+{
+    return field->fallback != NULL && field->fallback[0] == '{';
+}
+
 /* Column two: "8192 tokens", "-", "off". */
 static void fallback_text(const aisim_field *field, aisim_text *out)
 {
@@ -33,6 +39,10 @@ static void fallback_text(const aisim_field *field, aisim_text *out)
         return;
     }
     const char *text = field->fallback;
+    if (is_law(field)) {
+        aisim_text_add_n(out, text + 1, strcspn(text + 1, ":"));
+        return;
+    }
     if (text[0] == '"') { /* quoted so that YAML sees a text */
         aisim_text_add_n(out, text + 1, strlen(text) - 2);
     } else {
@@ -64,6 +74,9 @@ static void meaning_text(const aisim_field *field, aisim_text *out)
     }
     if (field->flags & AISIM_FIELD_DRAWN) {
         aisim_text_add(out, "; or a distribution");
+    }
+    if (is_law(field)) {
+        aisim_text_format(out, "; default %s", field->fallback);
     }
     if (field->when != NULL) {
         size_t n = strcspn(field->when, "=");

@@ -7,9 +7,11 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
+#include "base/clock.h"
 #include "lua/l_agentx.h"
 #include "lua/l_cluster.h"
 #include "lua/l_plays.h"
+#include "lua/l_source.h"
 #include "sim/agentx_traffic.h"
 
 /** Replays of one simulation; corpora are released after the engine. */
@@ -136,13 +138,21 @@ static void read_config(lua_State *L, int table, aisim_agentx_config *config)
     read_profile(L, table, &config->profile);
     get_number(L, table, "speedup", &config->speedup);
     get_flag(L, table, "authored_gate", &config->authored_gate);
-    get_flag(L, table, "once", &config->once);
     config->cache_identity = (aisim_cache_identity)get_word(
         L, table, "cache_identity", "after_system", (int)config->cache_identity);
     config->on_error =
         (aisim_on_error)get_word(L, table, "on_error", "continue", (int)config->on_error);
     get_flag(L, table, "once", &config->once);
     get_flag(L, table, "shared_clock", &config->shared_clock);
+    double until_ms = 0, sessions = 0;
+    get_number(L, table, "until_ms", &until_ms);
+    config->until_ns = aisim_ns_from_ms(until_ms);
+    if (get(L, table, "requests")) {
+        config->requests = (uint64_t)lua_tointeger(L, -1);
+        lua_pop(L, 1);
+    }
+    get_number(L, table, "sessions", &sessions);
+    config->max_plays = sessions < UINT32_MAX ? (uint32_t)sessions : UINT32_MAX;
     read_draws(L, table, config);
 }
 
@@ -152,21 +162,23 @@ static int sim_agentx(lua_State *L)
     aisim_l_sim *s = aisim_l_check_control(L, 1);
     aisim_l_corpus *corpus = aisim_l_check_plays(L, 2);
     luaL_checktype(L, 3, LUA_TTABLE);
-    uint32_t pool = (uint32_t)luaL_checkinteger(L, 4) - 1;
     aisim_agentx_config config;
     aisim_error err = {0};
+    double priority = 0;
     read_config(L, 3, &config);
+    get_number(L, 3, "priority", &priority);
+    const char *class_name = aisim_l_read_class(L, 3, s);
+    const aisim_agentx_requests as = {(uint32_t)luaL_checkinteger(L, 4) - 1,
+                                      aisim_sim_class(s->sim, class_name), (int32_t)priority};
     if (s->replays == NULL) {
         s->replays = aisim_alloc_zero(1, sizeof *s->replays);
     }
     aisim_l_replay replay = {corpus, NULL};
-    if (aisim_sim_agentx(s->sim, corpus->corpus, &config, pool, &replay.traffic, &err) !=
-        AISIM_OK) {
+    if (aisim_sim_agentx(s->sim, corpus->corpus, &config, &as, &replay.traffic, &err) != AISIM_OK) {
         return aisim_l_fail(L, "aisim.agentx: %s", err.text);
     }
     aisim_l_corpus_hold(corpus);
     aisim_array_push(&s->replays->list, replay);
-    aisim_l_class_id(s, "agentx");
     lua_pushinteger(L, s->replays->list.len);
     return 1;
 }

@@ -39,6 +39,15 @@ static void add_options(aisim_results *out, uint32_t parent, const aisim_agentx_
     aisim_results_text(out, at, "on_error",
                        c->on_error == AISIM_ON_ERROR_CONTINUE ? "continue" : "fail_play");
     aisim_results_bool(out, at, "once", c->once);
+    if (c->until_ns > 0) { /* stop rules that were given */
+        aisim_results_number(out, at, "until_ms", aisim_ms_from_ns(c->until_ns));
+    }
+    if (c->requests > 0) {
+        aisim_results_uint(out, at, "requests", c->requests);
+    }
+    if (c->max_plays > 0) {
+        aisim_results_uint(out, at, "sessions", c->max_plays);
+    }
 }
 
 static void add_shifts(aisim_results *out, uint32_t parent, const aisim_agentx_report *r)

@@ -51,7 +51,7 @@ enum { AISIM_L_TICKS = 8 };
 
 typedef struct aisim_l_limits {
     aisim_l_frame *volatile top; /**< innermost frame, NULL = none */
-    volatile int tripped;        /**< aisim_l_limit */
+    volatile int tripped; /**< aisim_l_limit; readers and makers of a lot of data look at it */
     volatile double timeout_s;   /**< for the message */
     uint64_t instructions, max_instructions; /**< 0 = not counted */
     int interval;                            /**< of the count hook */

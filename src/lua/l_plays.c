@@ -68,7 +68,8 @@ static int l_plays(lua_State *L)
     luaL_checktype(L, 1, LUA_TTABLE);
     const aisim_corpus_options options = {
         (aisim_timestamp_basis)luaL_checkoption(L, 2, "auto", bases),
-        (aisim_align_inputs)luaL_checkoption(L, 3, "false", aligns)};
+        (aisim_align_inputs)luaL_checkoption(L, 3, "false", aligns),
+        &aisim_l_limits_of(L)->tripped};
     uint32_t n = (uint32_t)lua_rawlen(L, 1);
     const char **paths = lua_newuserdatauv(L, (n + 1) * sizeof *paths, 0);
     for (uint32_t i = 0; i < n; i++) {

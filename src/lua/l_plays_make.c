@@ -64,8 +64,9 @@ static int l_agentx_synthetic(lua_State *L)
 {
     static const char *const aligns[] = {"false", "floor", "ceil", NULL};
     luaL_checktype(L, 1, LUA_TTABLE);
-    aisim_corpus_options options = {
-        .align_inputs = (aisim_align_inputs)luaL_checkoption(L, 2, "false", aligns)};
+    aisim_corpus_options options = {.align_inputs =
+                                        (aisim_align_inputs)luaL_checkoption(L, 2, "false", aligns),
+                                    .interrupt = &aisim_l_limits_of(L)->tripped};
     aisim_synthetic_config config;
     aisim_error err = {0};
     aisim_synthetic_config_default(&config);
@@ -109,10 +110,18 @@ static int l_plays_save(lua_State *L)
     if (graph) {
         aisim_graph_write(corpus, file);
     }
-    for (uint32_t i = 0; i < corpus->n_plays && !graph && !ferror(file); i++) {
+    const volatile int *tripped = &aisim_l_limits_of(L)->tripped;
+    bool stopped = false;
+    for (uint32_t i = 0; i < corpus->n_plays && !graph && !ferror(file) && !stopped; i++) {
         aisim_weka_write(&corpus->plays[i], runs, file);
+        stopped = *tripped != AISIM_L_UNLIMITED;
     }
     bool broken = ferror(file) != 0;
+    if (stopped) {
+        fclose(file);
+        remove(temporary);
+        return aisim_l_fail(L, "%s: interrupted; nothing written", path);
+    }
     if (fclose(file) != 0 || broken || rename(temporary, path) != 0) {
         int problem = errno;
         remove(temporary);

@@ -39,7 +39,8 @@ aisim_trace *aisim_l_open_trace(lua_State *L, int paths, int table)
                                    .from_ns =
                                        aisim_ns_from_ms(number_field(L, table, "from_ms", 0)),
                                    .to_ns = aisim_ns_from_ms(number_field(L, table, "to_ms", 0)),
-                                   .keep_failed = number_field(L, table, "keep_failed", 0) != 0};
+                                   .keep_failed = number_field(L, table, "keep_failed", 0) != 0,
+                                   .interrupt = &aisim_l_limits_of(L)->tripped};
     lua_getfield(L, table, "format");
     options.format = aisim_trace_format_find(luaL_optstring(L, -1, "auto"));
     aisim_error err = {0};

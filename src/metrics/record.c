@@ -163,6 +163,7 @@ void aisim_record_fill(aisim_record *record, const aisim_request *request, aisim
     fill_counts(record, request, t_ns);
     record->ideal_reused_tokens = NAN;
     record->prefill_worker = record->decode_worker = record->transfer_bytes = NAN;
+    record->prefill_router_queue_ms = record->decode_router_queue_ms = NAN;
     record->overlap_chosen_blocks = record->overlap_best_blocks = NAN;
     record->good = NAN;
 }
@@ -244,6 +245,8 @@ static const aisim_record_field fields[] = {
     NUMBER(e2e_output_tok_s),
     NUMBER(e2e_per_token_ms),
     NUMBER(ideal_reused_tokens),
+    NUMBER(prefill_router_queue_ms),
+    NUMBER(decode_router_queue_ms),
 };
 
 const aisim_record_field *aisim_record_field_at(uint32_t index)

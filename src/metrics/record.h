@@ -55,6 +55,7 @@ typedef struct aisim_record {
     /* how long */
     double ttft_ms, ttst_ms, t2_ms, itl_ms, e2e_ms, decode_ms;
     double queue_ms, router_queue_ms, engine_queue_ms, prefill_ms, preempt_stall_ms;
+    double prefill_router_queue_ms, decode_router_queue_ms; /**< parts of a hand-off's */
     double output_tok_s_per_user, prefill_tok_s_per_user, e2e_output_tok_s, e2e_per_token_ms;
     /* how many */
     double input_tokens, output_tokens, requested_output_tokens;

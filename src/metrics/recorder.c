@@ -191,9 +191,16 @@ static void complete_record(aisim_recorder *recorder, const aisim_request *reque
     record->decode_worker = worker_number(recorder, request->rank);
     record->prefill_worker = record->decode_worker;
     aisim_handed handed;
-    if (aisim_recorder_handed(recorder, request->id, &handed)) {
+    bool known = aisim_recorder_handed(recorder, request->id, &handed);
+    if (known && handed.sent) {
         record->transfer_bytes = (double)handed.bytes;
         record->prefill_worker = moved ? (double)handed.worker + 1 : record->decode_worker;
+    }
+    if (known && handed.wait_ns[0] >= 0) {
+        record->prefill_router_queue_ms = aisim_ms_from_ns(handed.wait_ns[0]);
+    }
+    if (known && handed.wait_ns[1] >= 0) {
+        record->decode_router_queue_ms = aisim_ms_from_ns(handed.wait_ns[1]);
     }
     if (!moved && at_prefill_worker(recorder, request)) {
         record->decode_worker = (double)NAN; /* it never got there */
@@ -475,6 +482,9 @@ void aisim_recorder_event(aisim_recorder *recorder, const aisim_event *event)
         on_arrive(recorder, request, event->t_ns);
         break;
     case AISIM_EV_ROUTE:
+        if (event->u.route.stage > 0) {
+            aisim_recorder_stage(recorder, event);
+        }
         aisim_recorder_route(recorder, event);
         break;
     case AISIM_EV_FIRST_TOKEN:

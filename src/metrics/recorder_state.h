@@ -23,6 +23,8 @@
     X(e2e_per_token_ms)                                                                            \
     X(queue_ms)                                                                                    \
     X(router_queue_ms)                                                                             \
+    X(prefill_router_queue_ms)                                                                     \
+    X(decode_router_queue_ms)                                                                      \
     X(engine_queue_ms)                                                                             \
     X(prefill_ms)                                                                                  \
     X(preempt_stall_ms)                                                                            \
@@ -45,7 +47,9 @@ const char *aisim_distribution_key(uint32_t index);
 /** Hand-offs of one request. */
 typedef struct aisim_handed {
     uint64_t bytes;
-    uint32_t worker; /* where its prompt was computed, last */
+    uint32_t worker;    /* where its prompt was computed, last */
+    bool sent;          /* the two above are known */
+    int64_t wait_ns[2]; /* at the routers of prefill and decode, last; -1 = not placed */
 } aisim_handed;
 
 typedef struct aisim_class_state {
@@ -173,6 +177,8 @@ void aisim_recorder_names(const aisim_recorder *recorder, const aisim_request *r
                           aisim_record *record);
 /** transfer.end */
 void aisim_recorder_transfer(aisim_recorder *recorder, const aisim_event *event);
+/** request.route of one of the two routers of a hand-off. */
+void aisim_recorder_stage(aisim_recorder *recorder, const aisim_event *event);
 /** Hand-offs of a request that is over, asked once. @return false = it had none */
 bool aisim_recorder_handed(aisim_recorder *recorder, uint32_t request_id, aisim_handed *out);
 /** request.route: who was placed where (recorder_routing.c). */

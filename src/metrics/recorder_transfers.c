@@ -4,10 +4,10 @@
 
 #include "metrics/recorder_state.h"
 
-/* Bytes and source of a hand-off, kept until the request is over. */
-static void count_handed(aisim_recorder *recorder, const aisim_event *event)
+/* What is known of the hand-off of a request, kept until it is over. */
+static aisim_handed *handed_of(aisim_recorder *recorder, uint32_t request_id)
 {
-    uint32_t place = aisim_map_get(&recorder->handed, event->u.transfer.request_id, 0);
+    uint32_t place = aisim_map_get(&recorder->handed, request_id, 0);
     if (place == AISIM_NONE) {
         if (recorder->handed_free.len > 0) {
             place = recorder->handed_free.data[--recorder->handed_free.len];
@@ -15,11 +15,28 @@ static void count_handed(aisim_recorder *recorder, const aisim_event *event)
             place = recorder->handed_over.len;
             aisim_array_push(&recorder->handed_over, (aisim_handed){0});
         }
-        recorder->handed_over.data[place] = (aisim_handed){0};
-        aisim_map_set(&recorder->handed, event->u.transfer.request_id, 0, place);
+        recorder->handed_over.data[place] = (aisim_handed){.wait_ns = {-1, -1}};
+        aisim_map_set(&recorder->handed, request_id, 0, place);
     }
-    recorder->handed_over.data[place].bytes += event->u.transfer.bytes;
-    recorder->handed_over.data[place].worker = event->u.transfer.src;
+    return &recorder->handed_over.data[place];
+}
+
+/* Bytes and source. */
+static void count_handed(aisim_recorder *recorder, const aisim_event *event)
+{
+    aisim_handed *handed = handed_of(recorder, event->u.transfer.request_id);
+    handed->bytes += event->u.transfer.bytes;
+    handed->worker = event->u.transfer.src;
+    handed->sent = true;
+}
+
+void aisim_recorder_stage(aisim_recorder *recorder, const aisim_event *event)
+{
+    aisim_handed *handed = handed_of(recorder, event->request->id);
+    handed->wait_ns[event->u.route.stage - 1] = event->u.route.wait_ns;
+    if (event->u.route.stage == 1) {
+        handed->wait_ns[1] = -1; /* if it starts again: the decode router has still to decide */
+    }
 }
 
 bool aisim_recorder_handed(aisim_recorder *recorder, uint32_t request_id, aisim_handed *out)

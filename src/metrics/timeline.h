@@ -7,11 +7,16 @@
  *   0       client: thread k = lane k with its plays; from 1000 requests, from arrival to end;
  *           instants for changes of phase and for gaps that an idle guard has cut
  *   w       worker w (from 1): thread 1 passes of its first rank (10 + r: of rank r > 0),
- *           2 copies to host, 3 copies from host, 4 hand-offs; from 100 requests, from the dispatch
- *           to the end, with the spans queued, prefill, decode, preempted inside
+ *           2 copies to host, 3 copies from host, 4 hand-offs (those at the same time as one there
+ *           on threads of the same name); from 100 requests, from the dispatch to the end, with
+ *           the spans queued, prefill, decode, preempted inside, and held: its prompt is computed,
+ *           its blocks are kept until the hand-off has ended
  *   counters per worker: KV blocks, requests, tokens per pass, host blocks
- * A thread for requests is the lowest free one. Arrows at the client lead from a request to one of
- * another session that waited for it: spawn, join, barrier. */
+ * Arrows (flow events) of category "edge" at the client lead from a request to one of another
+ * session that waited for it: spawn, join, barrier. Those of category "request" join the spans in
+ * which a request works: "hand-off" by way of its transfer, "resumed" after a preemption, "lost"
+ * from a worker that stopped to the next one, "from host" from the copy to the pass that it lets
+ * begin. A thread for requests is the lowest free one. */
 #ifndef AISIM_METRICS_TIMELINE_H
 #define AISIM_METRICS_TIMELINE_H
 

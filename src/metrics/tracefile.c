@@ -1,7 +1,6 @@
 /* tracefile.c - one JSON object per event, sorted at the end. */
 #include "metrics/tracefile.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 
 static void begin(aisim_tracefile *events, aisim_tracefile_place place, const char *phase,
@@ -139,6 +138,41 @@ void aisim_tracefile_flow(aisim_tracefile *events, const char *name, uint32_t id
     }
 }
 
+/* A point outside of the window may be on a span that is not drawn. */
+static bool arrow_wanted(aisim_tracefile *events, const aisim_tracefile_point *points, uint32_t n)
+{
+    if (points[0].t_ns < events->from_ns || points[n - 1].t_ns >= events->until_ns) {
+        return false;
+    }
+    if (events->index.len + n > events->max_events) {
+        events->lost += n;
+        return false;
+    }
+    return true;
+}
+
+bool aisim_tracefile_arrow(aisim_tracefile *events, const char *name, uint64_t id,
+                           const aisim_tracefile_point *points, uint32_t n)
+{
+    if (!arrow_wanted(events, points, n)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        begin(events, points[i].place, i == 0 ? "s" : i + 1 < n ? "t" : "f", name);
+        aisim_json_key(&events->line, "cat");
+        aisim_json_text(&events->line, "request");
+        aisim_json_key(&events->line, "id");
+        aisim_json_uint(&events->line, id);
+        if (i + 1 == n) { /* its end too binds to the span around it, not to the next one */
+            aisim_json_key(&events->line, "bp");
+            aisim_json_text(&events->line, "e");
+        }
+        put_time(events, "ts", points[i].t_ns);
+        end(events, points[i].t_ns, 0);
+    }
+    return true;
+}
+
 void aisim_tracefile_name(aisim_tracefile *events, aisim_tracefile_place place, const char *kind,
                           const char *name)
 {
@@ -148,7 +182,8 @@ void aisim_tracefile_name(aisim_tracefile *events, aisim_tracefile_place place, 
     end(events, INT64_MIN, 0);
 }
 
-/* The offset in the spool says which came first. */
+/* The offset in the spool says which came first. What lies around other spans of its thread ends
+ * with the last of them at the earliest, and comes after it. */
 static int by_time(const void *left, const void *right)
 {
     const aisim_tracefile_entry *a = left, *b = right;
@@ -158,7 +193,8 @@ static int by_time(const void *left, const void *right)
     if (a->span_ns != b->span_ns) {
         return a->span_ns > b->span_ns ? -1 : 1;
     }
-    return (a->line.offset > b->line.offset) - (a->line.offset < b->line.offset);
+    int order = (a->line.offset > b->line.offset) - (a->line.offset < b->line.offset);
+    return a->span_ns > 0 ? -order : order;
 }
 
 static void free_parts(aisim_tracefile *events)

@@ -1,10 +1,12 @@
-/* tracefile.h - a file of Chrome trace events: spans, instants, counters, names of threads.
+/* tracefile.h - a file of Chrome trace events: spans, instants, arrows, counters, names of threads.
  *
- * Events may come in any order; closing sorts them by time, at equal times longer ones first, then
- * as they came. Names come first. Times in ns here, microseconds in the file. */
+ * Events may come in any order; closing sorts them by time, at equal times longer ones first, of
+ * equal spans the one that came last, the rest as they came. Names come first. Times in ns here,
+ * microseconds in the file. */
 #ifndef AISIM_METRICS_TRACEFILE_H
 #define AISIM_METRICS_TRACEFILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/array.h"
@@ -44,6 +46,18 @@ void aisim_tracefile_span(aisim_tracefile *events, aisim_tracefile_place place, 
 /** A mark; of its process, in process 0 of its thread, or of everything for thread 0. */
 void aisim_tracefile_instant(aisim_tracefile *events, aisim_tracefile_place place, const char *name,
                              int64_t t_ns);
+
+/** One point of an arrow: a time inside of a span there. */
+typedef struct aisim_tracefile_point {
+    aisim_tracefile_place place;
+    int64_t t_ns;
+} aisim_tracefile_point;
+
+/** An arrow from span to span: n >= 2 points in the order of time, all of them or none.
+ *  @param id  its own, from 1
+ *  @return  it was written: it lies in the window and there is room */
+bool aisim_tracefile_arrow(aisim_tracefile *events, const char *name, uint64_t id,
+                           const aisim_tracefile_point *points, uint32_t n);
 
 /** Values of a counter from t on. */
 void aisim_tracefile_counter(aisim_tracefile *events, uint32_t process, const char *name,

@@ -46,8 +46,8 @@ struct aisim_agentx_traffic {
     aisim_sim *sim;
     aisim_agentx *agentx;
     const aisim_corpus *corpus;
-    uint32_t pool;
-    uint16_t client, class_id;
+    aisim_agentx_requests as;
+    uint16_t client;
     bool after_system;
     uint32_t block_size; /* of the engine, for ideal reuse */
     source *sources;     /* by ordinal */
@@ -248,10 +248,11 @@ static void on_send(void *ctx, const aisim_agentx_request *request, uint64_t han
                            .output_tokens = (uint32_t)request->output_tokens,
                            .client = t->client,
                            .cookie = index,
-                           .pool = t->pool,
+                           .pool = t->as.pool,
                            .session = session_of(t, request->slot, request->conversation),
                            .turn = turn_of(request),
-                           .class_id = t->class_id,
+                           .class_id = t->as.class_id,
+                           .priority = t->as.priority,
                            .phase = request->phase == AISIM_AGENTX_PRIMER   ? AISIM_PHASE_PRIMER
                                     : request->phase == AISIM_AGENTX_WARMUP ? AISIM_PHASE_WARMUP
                                                                             : AISIM_PHASE_PROFILE};
@@ -444,17 +445,16 @@ static void on_free(void *context)
 }
 
 aisim_status aisim_sim_agentx(aisim_sim *sim, const aisim_corpus *corpus,
-                              const aisim_agentx_config *config, uint32_t pool,
+                              const aisim_agentx_config *config, const aisim_agentx_requests *as,
                               aisim_agentx_traffic **out, aisim_error *err)
 {
     aisim_agentx_traffic *t = aisim_alloc_zero(1, sizeof *t);
     *t = (aisim_agentx_traffic){.sim = sim,
                                 .corpus = corpus,
-                                .pool = pool,
-                                .class_id = aisim_sim_class(sim, "agentx"),
+                                .as = *as,
                                 .after_system =
                                     config->cache_identity == AISIM_IDENTITY_AFTER_SYSTEM,
-                                .block_size = aisim_sim_block_size(sim, pool),
+                                .block_size = aisim_sim_block_size(sim, as->pool),
                                 .n_lanes = config->lanes,
                                 .free_sent = AISIM_NONE,
                                 .timer_ns = AISIM_NEVER,

@@ -8,15 +8,21 @@
 
 typedef struct aisim_agentx_traffic aisim_agentx_traffic;
 
+typedef struct aisim_agentx_requests {
+    uint32_t pool;
+    uint16_t class_id;
+    int32_t priority;
+} aisim_agentx_requests;
+
 /** Adds the client to the simulation; it starts with the run and belongs to the simulation.
- *  Requests carry the traffic class "agentx", session = number of the conversation's first request
- *  order + 1 within the run, and phase profile, primer or warmup. Emits phase, play.start,
- * play.end.
+ *  Requests carry the traffic class and priority given, session = number of the conversation's
+ * first request order + 1 within the run, and phase profile, primer or warmup. Emits phase,
+ * play.start, play.end.
  *  @param corpus  finished; outlives the simulation
- *  @param pool    where requests go
+ *  @param as      where requests go, and as what
  *  @return AISIM_OK or what aisim_agentx_new says. */
 aisim_status aisim_sim_agentx(aisim_sim *sim, const aisim_corpus *corpus,
-                              const aisim_agentx_config *config, uint32_t pool,
+                              const aisim_agentx_config *config, const aisim_agentx_requests *as,
                               aisim_agentx_traffic **out, aisim_error *err);
 
 /** Accounting (traffic.md §2.6); valid until the simulation goes on. */

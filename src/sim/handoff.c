@@ -121,7 +121,18 @@ bool sim_handoff_under_way(const aisim_sim *sim, uint32_t slot)
 bool sim_handoff_moves(const aisim_sim *sim, uint32_t slot, uint32_t serial)
 {
     const sim_handoff *h = &sim->handoffs.of.data[slot];
-    return h->stage == HANDOFF_TRANSFER && h->serial == serial;
+    return (h->stage == HANDOFF_TRANSFER || h->stage == HANDOFF_DECIDING) && h->serial == serial;
+}
+
+void sim_handoff_stage_of(const aisim_sim *sim, uint32_t slot, aisim_event *event)
+{
+    event->u.route.stage = 0;
+    event->u.route.wait_ns = sim->now_ns - sim_request(sim, slot)->arrival_ns;
+    if (sim_handoff_under_way(sim, slot)) {
+        const sim_handoff *h = &sim->handoffs.of.data[slot];
+        event->u.route.stage = h->decode_rank == AISIM_NONE ? 1 : 2;
+        event->u.route.wait_ns = sim->now_ns - h->since_ns;
+    }
 }
 
 static uint32_t worker_of(const aisim_sim *sim, uint32_t rank)
@@ -153,6 +164,7 @@ static void open(aisim_sim *sim, uint32_t slot)
     sim->handoffs.of.data[slot] = none;
     sim->handoffs.of.data[slot].stage = HANDOFF_ROUTING;
     sim->handoffs.of.data[slot].id = sim_request(sim, slot)->id;
+    sim->handoffs.of.data[slot].since_ns = sim->now_ns;
     sim_request(sim, slot)->position = sim->handoffs.prefill_pool;
 }
 
@@ -225,6 +237,7 @@ bool sim_handoff_arrive(aisim_sim *sim, uint32_t slot)
         r->position = all->decode_pool;
     } else {
         open(sim, slot);
+        all->of.data[slot].since_ns = r->arrival_ns;
     }
     return true;
 }
@@ -247,6 +260,22 @@ static void reserve(aisim_sim *sim, uint32_t slot)
     changed(sim, h->decode_rank);
 }
 
+/* The decode router decides, after its delay (spec/lua-api.md §7). */
+static void decide_decode(aisim_sim *sim, uint32_t slot)
+{
+    sim_handoff *h = &sim->handoffs.of.data[slot];
+    int64_t delay_ns = sim->pools.data[sim->handoffs.decode_pool].router.delay_ns;
+    h->since_ns = sim->now_ns;
+    if (delay_ns == 0) {
+        sim_route_or_queue(sim, slot);
+        return;
+    }
+    h->stage = HANDOFF_DECIDING;
+    h->serial = ++sim->handoffs.serial;
+    aisim_heap_push(&sim->heap, sim->now_ns + delay_ns, AISIM_CLASS_ARRIVAL, AISIM_ENTRY_HANDOFF,
+                    slot, h->serial, false);
+}
+
 void sim_handoff_place(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap)
 {
     sim_handoff *h = &sim->handoffs.of.data[slot];
@@ -254,7 +283,7 @@ void sim_handoff_place(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t ove
         h->prefill_rank = rank; /* the decode router sees the choice */
         sim_request(sim, slot)->position = sim->handoffs.decode_pool;
         sim_enter(sim, slot, rank, overlap, true);
-        sim_route_or_queue(sim, slot);
+        decide_decode(sim, slot);
         return;
     }
     h->decode_rank = rank;
@@ -336,7 +365,7 @@ static void begin_transfer(aisim_sim *sim, uint32_t slot)
                     false);
 }
 
-void sim_handoff_transferred(aisim_sim *sim, uint32_t slot)
+static void transferred(aisim_sim *sim, uint32_t slot)
 {
     tell(sim, slot, AISIM_EV_TRANSFER_END, sim->now_ns);
     sim_handoff h = sim->handoffs.of.data[slot];
@@ -355,6 +384,16 @@ void sim_handoff_transferred(aisim_sim *sim, uint32_t slot)
     aisim_requests_give(&sim->engine.requests, h.shadow);
     aisim_rank_activate(to, slot);
     changed(sim, h.decode_rank);
+}
+
+void sim_handoff_due(aisim_sim *sim, uint32_t slot)
+{
+    if (sim->handoffs.of.data[slot].stage == HANDOFF_TRANSFER) {
+        transferred(sim, slot);
+        return;
+    }
+    sim->handoffs.of.data[slot].stage = HANDOFF_ROUTING;
+    sim_route_or_queue(sim, slot);
 }
 
 void sim_handoff_settle(aisim_sim *sim)

@@ -12,10 +12,11 @@
 #include "base/array.h"
 
 typedef enum {
-    HANDOFF_NONE,    /* takes no hand-off, or has it behind it */
-    HANDOFF_ROUTING, /* a router has still to place it, the prefill pool's first */
-    HANDOFF_PENDING, /* both ends are chosen, the decode rank has not granted the blocks */
-    HANDOFF_PREFILL, /* at the prefill rank */
+    HANDOFF_NONE,     /* takes no hand-off, or has it behind it */
+    HANDOFF_ROUTING,  /* a router has still to place it, the prefill pool's first */
+    HANDOFF_DECIDING, /* the delay of the decode router is running */
+    HANDOFF_PENDING,  /* both ends are chosen, the decode rank has not granted the blocks */
+    HANDOFF_PREFILL,  /* at the prefill rank */
     HANDOFF_TRANSFER
 } sim_handoff_stage;
 
@@ -24,7 +25,8 @@ typedef struct sim_handoff {
     uint32_t id;                        /* of the request; the ends are kept while it lives */
     uint32_t prefill_rank, decode_rank; /* AISIM_NONE = not chosen */
     uint32_t shadow;                    /* slot, AISIM_NONE = none */
-    uint32_t serial;                    /* of its transfer */
+    uint32_t serial;                    /* of its transfer, or of its decision */
+    int64_t since_ns;                   /* it waits for its router */
     int64_t held_ns, begin_ns;          /* prompt computed; transfer starts */
     uint64_t bytes;
 } sim_handoff;
@@ -60,10 +62,12 @@ bool sim_handoff_arrive(aisim_sim *sim, uint32_t slot);
 bool sim_handoff_under_way(const aisim_sim *sim, uint32_t slot);
 /** A router has chosen a rank for a request that is under way. */
 void sim_handoff_place(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap);
-/** The transfer on the heap has ended. */
-void sim_handoff_transferred(aisim_sim *sim, uint32_t slot);
-/** The entry names a transfer that is still under way. */
+/** The transfer, or the delay of the decode router, on the heap has ended. */
+void sim_handoff_due(aisim_sim *sim, uint32_t slot);
+/** The entry names a transfer or a delay that is still under way. */
 bool sim_handoff_moves(const aisim_sim *sim, uint32_t slot, uint32_t serial);
+/** Which of its two routers places it, for request.route. */
+void sim_handoff_stage_of(const aisim_sim *sim, uint32_t slot, aisim_event *event);
 /** Does what was noted during an event. */
 void sim_handoff_settle(aisim_sim *sim);
 /** The request is over: what it holds besides its own rank goes back. */

@@ -345,7 +345,7 @@ static void handle(aisim_sim *sim, const aisim_entry *entry)
         sim_transfer(sim, entry->a);
         break;
     case AISIM_ENTRY_HANDOFF:
-        sim_handoff_transferred(sim, entry->a);
+        sim_handoff_due(sim, entry->a);
         break;
     case AISIM_ENTRY_STARTED:
         sim->workers.data[entry->a].start_queued = false;

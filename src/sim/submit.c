@@ -211,6 +211,7 @@ void sim_enter(aisim_sim *sim, uint32_t slot, uint32_t rank, int64_t overlap, bo
         event.u.route.bound = strcmp(choice_of(router).by, "binding") == 0;
         event.u.route.overlap_blocks = overlap;
         event.u.route.chosen_blocks = event.u.route.best_blocks = -1;
+        sim_handoff_stage_of(sim, slot, &event);
         if (router->regret) {
             measure_regret(sim, &sim->pools.data[worker->pool], r, rank,
                            &event.u.route.chosen_blocks, &event.u.route.best_blocks);
@@ -331,19 +332,52 @@ void sim_join_queue(aisim_sim *sim, sim_pool *pool, uint32_t slot)
     pool->queued.data[at] = slot;
 }
 
+static void hold_back(aisim_sim *sim, uint32_t slot, int64_t delay_ns)
+{
+    aisim_request *r = sim_request(sim, slot);
+    r->flags |= AISIM_REQF_DELAYED;
+    aisim_heap_push(&sim->heap, sim->now_ns + delay_ns, AISIM_CLASS_ARRIVAL, AISIM_ENTRY_ARRIVAL,
+                    slot, r->generation, false);
+}
+
+/* Chooses its way, then goes to the router there, which takes its time. Without pools of two roles
+ * that time has gone by already. */
 static void place(aisim_sim *sim, uint32_t slot)
 {
-    if (!sim->handoffs.on || sim_handoff_arrive(sim, slot)) {
+    if (!sim->handoffs.on) {
         sim_route_or_queue(sim, slot);
+        return;
+    }
+    if (!sim_handoff_arrive(sim, slot)) {
+        return;
+    }
+    int64_t delay_ns = sim_pool_of(sim, sim_request(sim, slot))->router.delay_ns;
+    if (delay_ns == 0) {
+        sim_route_or_queue(sim, slot);
+        return;
+    }
+    sim_request(sim, slot)->flags |= AISIM_REQF_DECIDING;
+    hold_back(sim, slot, delay_ns);
+}
+
+/* It has arrived before, its delay is over. */
+static void go_on(aisim_sim *sim, uint32_t slot)
+{
+    aisim_request *r = sim_request(sim, slot);
+    bool placed = (r->flags & AISIM_REQF_DECIDING) != 0;
+    r->flags &= (uint8_t) ~(AISIM_REQF_DELAYED | AISIM_REQF_DECIDING);
+    if (placed) {
+        sim_route_or_queue(sim, slot);
+    } else {
+        place(sim, slot);
     }
 }
 
 void sim_arrive(aisim_sim *sim, uint32_t slot)
 {
     aisim_request *r = sim_request(sim, slot);
-    if (r->flags & AISIM_REQF_DELAYED) { /* it has arrived before, its delay is over */
-        r->flags &= (uint8_t)~AISIM_REQF_DELAYED;
-        place(sim, slot);
+    if (r->flags & AISIM_REQF_DELAYED) {
+        go_on(sim, slot);
         return;
     }
     if (aisim_wanted(&sim->engine.observers, AISIM_EV_ARRIVE)) {
@@ -355,24 +389,22 @@ void sim_arrive(aisim_sim *sim, uint32_t slot)
     if (sim->admission != NULL) {
         aisim_error err;
         aisim_error_clear(&err);
-        bool go_on = sim->admission(sim->admission_context, sim, r, &delay_ns, &err);
+        bool admitted = sim->admission(sim->admission_context, sim, r, &delay_ns, &err);
         if (err.code != AISIM_OK) {
             aisim_sim_abort(sim, &err);
             return;
         }
-        if (!go_on) {
+        if (!admitted) {
             sim_end(sim, slot, AISIM_END_REJECTED_ADMISSION, AISIM_WHERE_ADMISSION);
             return;
         }
     }
-    delay_ns += sim_pool_of(sim, r)->router.delay_ns;
+    delay_ns += sim->handoffs.on ? 0 : sim_pool_of(sim, r)->router.delay_ns;
     if (delay_ns == 0) {
         place(sim, slot);
-        return;
+    } else {
+        hold_back(sim, slot, delay_ns);
     }
-    r->flags |= AISIM_REQF_DELAYED;
-    aisim_heap_push(&sim->heap, sim->now_ns + delay_ns, AISIM_CLASS_ARRIVAL, AISIM_ENTRY_ARRIVAL,
-                    slot, r->generation, false);
 }
 
 void sim_retry_routers(aisim_sim *sim)

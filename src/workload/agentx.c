@@ -152,6 +152,9 @@ static void open_barrier(aisim_agentx *a)
     a->report.barrier_ns = a->now_ns;
     a->idle_since_ns = a->now_ns;
     a->deadline_ns = a->now_ns + aisim_ns_from_s(a->config.profile.duration_seconds);
+    if (a->config.until_ns > 0) {
+        a->deadline_ns = a->config.until_ns > a->now_ns ? a->config.until_ns : a->now_ns;
+    }
     a->grace_end_ns = a->deadline_ns + aisim_ns_from_s(a->config.profile.response_grace_seconds);
     enter(a, AISIM_AGENTX_PROFILE);
     for (uint32_t i = 0; i < a->config.lanes; i++) {
@@ -175,10 +178,17 @@ static void step_preparation(aisim_agentx *a)
     }
 }
 
+/* No lane starts another play. */
+static bool plays_over(const aisim_agentx *a)
+{
+    return (a->config.once && a->first_plays == a->corpus->n_plays) ||
+           (a->config.max_plays > 0 && a->report.plays_started >= a->config.max_plays);
+}
+
 static void refill(aisim_agentx *a)
 {
     for (uint32_t i = 0; i < a->config.lanes; i++) {
-        if (a->lanes[i].play != NULL || (a->config.once && a->first_plays == a->corpus->n_plays)) {
+        if (a->lanes[i].play != NULL || plays_over(a)) {
             continue;
         }
         a->first_plays++;
@@ -239,27 +249,37 @@ static void global_guard(aisim_agentx *a)
                      .at_ns = a->now_ns, .shifted_by_ns = by_ns, .global = true, .timers = timers});
 }
 
+/* The end of the profile: at its deadline, or because a stop rule was reached before. */
+static void cut_off(aisim_agentx *a)
+{
+    a->report.cutoff_ns = a->now_ns;
+    a->grace_end_ns = a->now_ns + aisim_ns_from_s(a->config.profile.response_grace_seconds);
+    enter(a, AISIM_AGENTX_GRACE);
+}
+
 /* One instant of the profile, in the order of 2.4; terminals came before. */
 static void step_profile(aisim_agentx *a, bool freed)
 {
     if (a->now_ns >= a->deadline_ns) {
-        a->report.cutoff_ns = a->now_ns;
-        enter(a, AISIM_AGENTX_GRACE);
+        cut_off(a);
         return;
     }
     if (freed) {
         refill(a);
-        if (a->config.once && all_idle(a)) { /* nothing is left to start */
-            a->report.cutoff_ns = a->now_ns;
-            enter(a, AISIM_AGENTX_GRACE);
+        if (plays_over(a) && all_idle(a)) { /* nothing is left to start */
+            cut_off(a);
             return;
         }
     }
     tree_guards(a);
     global_guard(a);
     uint32_t i;
-    while ((i = aisim_mintree_first_due(&a->timer_times, a->now_ns)) != AISIM_NONE) {
+    while (!aisim_agentx_sent_all(a) &&
+           (i = aisim_mintree_first_due(&a->timer_times, a->now_ns)) != AISIM_NONE) {
         aisim_lane_send_due(a, i);
+    }
+    if (aisim_agentx_sent_all(a)) {
+        cut_off(a);
     }
 }
 
@@ -296,8 +316,8 @@ static void step_grace(aisim_agentx *a)
         a->drain_end_ns = a->now_ns + aisim_ns_from_s(a->config.profile.cancel_drain_seconds);
         enter(a, AISIM_AGENTX_DRAIN);
         cancel_rest(a);
-        /* An in-process server acknowledges at this instant, in the call or after the current event:
-         * a drain of no length is looked at again when those have been heard (2.4). */
+        /* An in-process server acknowledges at this instant, in the call or after the current
+         * event: a drain of no length is looked at again when those have been heard (2.4). */
         a->wake = a->outstanding == 0;
     }
 }

@@ -34,6 +34,9 @@ aisim_status aisim_agentx_config_preset(aisim_agentx_config *config, const char 
     preset.lanes = config->lanes;
     preset.u = config->u;
     preset.n_u = config->n_u;
+    preset.until_ns = config->until_ns;
+    preset.requests = config->requests;
+    preset.max_plays = config->max_plays;
     preset.forget_plays = config->forget_plays;
     if (strcmp(name, "agentx-fast") == 0) {
         preset.profile.duration_seconds = 1200;
@@ -103,6 +106,12 @@ aisim_status aisim_agentx_config_check(const aisim_agentx_config *config, aisim_
         return aisim_fail(err, AISIM_ERANGE,
                           "speedup is %g, expected a finite number > 0 with a finite reciprocal",
                           config->speedup);
+    }
+    if (config->max_plays > 0 && config->max_plays < config->lanes) {
+        return aisim_fail(err, AISIM_ERANGE,
+                          "sessions = %" PRIu32 ": must be >= lanes (%" PRIu32
+                          "), which begin with a play each",
+                          config->max_plays, config->lanes);
     }
     for (uint32_t i = 0; i < config->n_u; i++) {
         if (!(config->u[i] >= 0 && config->u[i] <= 1)) {

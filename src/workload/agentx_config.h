@@ -39,9 +39,16 @@ typedef struct aisim_agentx_config {
     uint32_t n_u;    /**< lanes behind it draw as usual */
     bool once; /**< false; true = every source play at most once: no lane starts a play again, and
                   the run ends when the last one is done. Needs lanes <= plays. */
-    bool shared_clock; /**< false; true = the recorded times of all plays are on one clock: an initial
-                          play starts as long after the first one as recorded, nothing is history */
-    bool forget_plays; /**< false; true = no list of plays and shifts, callbacks only */
+    bool shared_clock; /**< false; true = the recorded times of all plays are on one clock: an
+                          initial play starts as long after the first one as recorded, nothing is
+                          history */
+    /* Stop rules (traffic 3.5), first reached wins. All end the profile like its duration does:
+     * what was sent has the grace. */
+    int64_t until_ns;   /**< 0 = none; else the deadline on the clock of the run, in the place of
+                             profile.duration_seconds. Preparation is not cut short. */
+    uint64_t requests;  /**< 0 = none; profile requests that are issued */
+    uint32_t max_plays; /**< 0 = none, else >= lanes; plays that are started */
+    bool forget_plays;  /**< false; true = no list of plays and shifts, callbacks only */
 } aisim_agentx_config;
 
 /** Fills the defaults; lanes stays 0. */

@@ -225,7 +225,7 @@ void aisim_lane_send_due(aisim_agentx *a, uint32_t index)
             aisim_array_push(&lane->due, request);
             sift_up(lane, lane->due.data, lane->due.len - 1, node_before);
         }
-        if (lane->due.len == 0) {
+        if (lane->due.len == 0 || aisim_agentx_sent_all(a)) {
             break;
         }
         send(a, index, pop(lane, lane->due.data, &lane->due.len, node_before));

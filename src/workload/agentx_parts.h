@@ -102,6 +102,12 @@ struct aisim_agentx {
     AISIM_ARRAY(aisim_agentx_shift) shifts;
 };
 
+/** As many requests as the stop rule allows have been issued. */
+static inline bool aisim_agentx_sent_all(const aisim_agentx *a)
+{
+    return a->config.requests > 0 && a->report.issued >= a->config.requests;
+}
+
 /* agentx_server.c */
 
 /** Sends; returns the handle index. The caller has updated its own state before. */

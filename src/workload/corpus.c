@@ -84,9 +84,23 @@ static aisim_status check_against_others(aisim_corpus *corpus, const aisim_weka_
     return AISIM_OK;
 }
 
+/* A corpus of a million plays takes minutes; whoever wants to stop need not wait for its end. */
+static aisim_status go_on(const struct aisim_corpus_build *build, const char *done, uint32_t n,
+                          aisim_error *err)
+{
+    const volatile int *interrupt = build->options.interrupt;
+    return interrupt == NULL || *interrupt == 0
+               ? AISIM_OK
+               : aisim_fail(err, AISIM_EINTERRUPTED, "interrupted after %" PRIu32 " plays were %s",
+                            n, done);
+}
+
 aisim_status aisim_corpus_add_play(aisim_corpus *corpus, aisim_weka_play *play, aisim_error *err)
 {
-    aisim_status status = check_against_others(corpus, play, err);
+    aisim_status status = go_on(corpus->build, "added", corpus->build->plays.len, err);
+    if (status == AISIM_OK) {
+        status = check_against_others(corpus, play, err);
+    }
     if (status != AISIM_OK) {
         aisim_weka_play_deinit(play);
         return status;
@@ -200,7 +214,10 @@ aisim_status aisim_corpus_finish(aisim_corpus *corpus, aisim_error *err)
     corpus->digest = mix(0, corpus->block_size);
     aisim_status status = AISIM_OK;
     for (uint32_t i = 0; i < build->plays.len && status == AISIM_OK; i++) {
-        status = aisim_lower_play(&build->plays.data[i], &options, i, &corpus->plays[i], err);
+        status = go_on(build, "lowered", i, err);
+        if (status == AISIM_OK) {
+            status = aisim_lower_play(&build->plays.data[i], &options, i, &corpus->plays[i], err);
+        }
         if (status == AISIM_OK) {
             corpus->n_plays = i + 1;
             corpus->digest = digest_play(corpus->digest, &corpus->plays[i]);

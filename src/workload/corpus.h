@@ -23,6 +23,8 @@ typedef enum {
 typedef struct aisim_corpus_options {
     aisim_timestamp_basis nested_timestamp_basis; /**< auto */
     aisim_align_inputs align_inputs;              /**< as recorded */
+    const volatile int *interrupt; /**< nonzero = give up before the next play, AISIM_EINTERRUPTED;
+                                        NULL = never */
 } aisim_corpus_options;
 
 typedef struct aisim_corpus {

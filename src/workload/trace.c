@@ -489,6 +489,10 @@ aisim_status aisim_trace_next(aisim_trace *trace, aisim_trace_row *row, bool *fo
         if (o->limit > 0 && trace->handed_out == o->limit) {
             return AISIM_OK;
         }
+        if (o->interrupt != NULL && *o->interrupt != 0) {
+            return aisim_fail(err, AISIM_EINTERRUPTED, "interrupted after %" PRIu64 " rows",
+                              trace->handed_out);
+        }
         aisim_status status = read_row(trace, row, found, err);
         if (status != AISIM_OK || !*found) {
             return status;

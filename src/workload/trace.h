@@ -93,6 +93,7 @@ typedef struct aisim_trace_options {
     int64_t from_ns, to_ns; /**< rows with an arrival in [from, to) after the first row; 0, 0 = all.
                                  Their arrivals stay as they are */
     bool keep_failed;       /**< burstgpt: hand out rows without answer too */
+    const volatile int *interrupt; /**< nonzero = no further row, AISIM_EINTERRUPTED; NULL = never */
 } aisim_trace_options;
 
 typedef struct aisim_trace aisim_trace;

@@ -8,3 +8,11 @@ foreach(file IN LISTS files)
   aisim_test(NAME cli.${name} LABEL cli COMMAND lua5.4 tests/cli/run.lua ${file})
 endforeach()
 aisim_test(NAME cli.readme LABEL cli COMMAND lua5.4 tests/cli/readme.lua)
+
+# aisim repl at a terminal.
+aisim_test_program(aisim_repl_terminal tests tests/cli/repl_terminal.c)
+if(LIBEDIT_FOUND)
+  aisim_test(NAME cli.repl_terminal LABEL cli COMMAND aisim_repl_terminal $<TARGET_FILE:aisim> 1)
+else()
+  aisim_test(NAME cli.repl_terminal LABEL cli COMMAND aisim_repl_terminal $<TARGET_FILE:aisim> 0)
+endif()

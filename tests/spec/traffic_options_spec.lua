@@ -56,6 +56,19 @@ traffic:
   load: {type: concurrency, concurrency: 3}
   stop: {sessions: 6}
 ]]
+local AGENT <const> = [[
+traffic:
+  source: {type: agent, task: 60, steps: 3, output: 8, tool_ms: 20, tool_tokens: 30, system: {tokens: 100}}
+  load: {type: concurrency, concurrency: 3}
+  stop: {sessions: 6}
+]]
+local CODE <const> = [[
+traffic:
+  source: {type: agentic-code, global_tokens: 64, groups: 2, group_tokens: 64, session_tokens: 40, new_tokens: 20,
+           output: 8, turn_gap_ms: 20, reset: 0.3, restart: 0.2}
+  load: {type: concurrency, concurrency: 3}
+  stop: {sessions: 12}
+]]
 local ROWS <const> = [[
 traffic:
   source: {type: trace, format: mooncake, paths: [rows.jsonl], block_size: 16}
@@ -102,6 +115,27 @@ local OPTIONS <const> = {
   ["source.session.prefix_groups"] = { values = { 1, 6 }, on = SESSIONS,
     with = { "traffic.source.session.shared_prefix_ratio=0.8" } },
   ["source.session.inter_turn_delay_ms"] = { values = { 0, 30 }, on = SESSIONS },
+  ["source.system.tokens"] = { values = { 100, 160 }, on = AGENT },
+  ["source.task"] = { values = { 60, 90, "{uniform: [20, 90]}" }, on = AGENT },
+  ["source.steps"] = { values = { 3, 1 }, on = AGENT },
+  ["source.output"] = { values = { 8, 12 }, on = AGENT },
+  ["source.tool_ms"] = { values = { 20, "1s" }, on = AGENT },
+  ["source.tool_tokens"] = { values = { 30, 40 }, on = AGENT },
+  ["source.compact.above"] = { values = { 190, "never" }, on = AGENT, with = { "traffic.source.compact.to=10" },
+    refused_values = true },
+  ["source.compact.to"] = { values = { 10, 20 }, on = AGENT, with = { "traffic.source.compact.above=190" } },
+  ["source.global_tokens"] = { values = { 64, 96 }, on = CODE },
+  ["source.groups"] = { values = { 1, 6 }, on = CODE },
+  ["source.group_tokens"] = { values = { 64, 96 }, on = CODE },
+  ["source.group_zipf"] = { values = { ABSENT, 5 }, on = CODE },
+  ["source.group_weights"] = { values = { "[1, 0]", "[1, 1]" }, on = CODE },
+  ["source.session_tokens"] = { values = { 40, 90 }, on = CODE },
+  ["source.new_tokens"] = { values = { 20, 50 }, on = CODE },
+  ["source.turn_gap_ms"] = { values = { 20, 60 }, on = CODE },
+  ["source.reset"] = { values = { 0.3, 0.9 }, on = CODE },
+  ["source.restart"] = { values = { 0, 0.6 }, on = CODE,
+    with = { "engine.workers.aggregated.parallelism={replicas: 3}", "router.policy=session" } },
+  ["source.max_turns"] = { values = { ABSENT, 1 }, on = CODE },
   ["load.type"] = { values = { "concurrency", "kv_capacity_fraction" }, refused_values = true },
   ["load.concurrency"] = { values = { 1, 2 } },
   ["load.requests_per_second"] = { values = { 5, 20 }, with = { RATE } },
@@ -224,6 +258,12 @@ describe("traffic option", function()
       end)
     end
   end
+
+  it("stop.requests and stop.sessions change a run of plays in lanes too", function()
+    makes_a_difference({ on = LANES }, "stop.requests", { 1, 2, ABSENT })
+    makes_a_difference({ on = LANES, with = { "traffic.load.agentic_profile.duration_seconds=600",
+      "traffic.load.agentic_t_star=[0.9, 1]" } }, "stop.sessions", { 2, 3 })
+  end)
 
   it("entries of this file are all options", function()
     for path in pairs(OPTIONS) do assert.truthy(known[path], path) end

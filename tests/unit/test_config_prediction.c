@@ -79,9 +79,8 @@ static void the_anchor_workload_can_be_written(void)
     CHECK_EQ(aisim_value_as_integer(aisim_value_find(p.tree, "traffic.stop.requests")), 2048);
     aisim_rank_config rank;
     aisim_capacity_request capacity;
-    aisim_config_facts facts = {.model = "llama-3.1-8b",
-                                .context_length = 131072,
-                                .bytes_per_token = 131072};
+    aisim_config_facts facts = {
+        .model = "llama-3.1-8b", .context_length = 131072, .bytes_per_token = 131072};
     CHECK_EQ(aisim_config_rank(p.pools[0].engine, &facts, &rank, &capacity, &err), AISIM_OK);
     CHECK_STR(err.text, "");
     CHECK_EQ(rank.scheduler.max_batched_tokens, 2048);
@@ -193,8 +192,8 @@ static void stop_rules(void)
         "x.yaml:1:50: traffic.load.speedup: has no effect with type = 'concurrency' (it belongs "
         "to trace_timestamps, trace)");
     REFUSES("{engine: {}, traffic: {stop: {sessions: 3}}}",
-            "x.yaml:1:41: traffic.stop.sessions: has no effect without traffic.source.type = "
-            "'synthetic-session'");
+            "x.yaml:1:41: traffic.stop.sessions: has no effect without sessions "
+            "(traffic.source.type = 'synthetic-session', 'agent' or 'agentic-code')");
     REFUSES("{engine: {}, traffic: {load: {type: burst}, stop: {max_virtual_time_seconds: 1}}}",
             "x.yaml:1:51: missing key 'traffic.stop.requests' (a synthetic source has no end)");
     REFUSES(
@@ -292,6 +291,22 @@ static void traces_and_agentx(void)
     "{engine: {}, traffic: {source: {type: synthetic-session, " source "}, load: {" load           \
     "}, stop: {sessions: 1}}}"
 
+/* Plays in lanes stop by requests and by plays; plays at their times run to the end of the file. */
+static void stops_of_lanes(void)
+{
+    ACCEPTS(TRACE("type: trace, agentic_lanes: 2, agentic_snapshot: {}, agentic_profile: {}",
+                  ", stop: {requests: 5, sessions: 2}"));
+    REFUSES(TRACE("type: trace, agentic_lanes: 2", ", stop: {sessions: 1}"),
+            "x.yaml:1:135: traffic.stop.sessions: must be >= agentic_lanes (2), which begin with a "
+            "play each");
+    REFUSES(TRACE("type: trace, agentic_lanes: 2", ", stop: {tokens: 100}"),
+            "x.yaml:1:133: known, not modelled: traffic.stop.tokens with a trace of plays (it runs "
+            "to its end, or to max_virtual_time_seconds)");
+    REFUSES(TRACE("type: trace", ", stop: {requests: 5}"),
+            "x.yaml:1:117: known, not modelled: traffic.stop.requests with a trace of plays (it "
+            "runs to its end, or to max_virtual_time_seconds)");
+}
+
 static void load_shapes(void)
 {
     ACCEPTS(LOAD("type: gamma, requests_per_second: 2, smoothness: 0.5, seed: 7"));
@@ -373,6 +388,44 @@ static void sources(void)
             "x.yaml:1:73: traffic.source.prefix.weights: one weight per group expected (2)");
 }
 
+#define AGENT(type, source)                                                                        \
+    "{engine: {}, traffic: {source: {type: " type ", " source                                      \
+    "}, load: {type: poisson, sessions_per_second: 1}, stop: {sessions: 1}}}"
+
+static void agents(void)
+{
+    ACCEPTS(AGENT("agent", "task: 500, steps: {uniform: [2, 9]}, system: {tokens: 1k}, "
+                           "compact: {above: never}, tool_ms: 2s"));
+    ACCEPTS(AGENT("agentic-code", "groups: 2, group_weights: [1, 3], output: 20, reset: 1, "
+                                  "restart: 0, max_turns: 9"));
+    REFUSES(AGENT("agent", "compact: {above: 10k}"),
+            "x.yaml:1:63: traffic.source.compact: system.tokens + to = 20000 must be < above = "
+            "10000");
+    REFUSES(AGENT("agent", "compact: {to: 140k}"),
+            "x.yaml:1:60: traffic.source.compact: system.tokens + to = 152000 must be < above = "
+            "150000");
+    REFUSES(AGENT("agent", "compact: {above: never, to: 5}"),
+            "x.yaml:1:74: traffic.source.compact.to: has no effect without a number in "
+            "compact.above");
+    REFUSES(AGENT("agent", "groups: 4"),
+            "x.yaml:1:46: traffic.source.groups: has no effect with type = 'agent' (it belongs to "
+            "agentic-code)");
+    REFUSES(AGENT("agent", "stps: 4"), "x.yaml:1:46: unknown key 'stps' (did you mean 'steps'?)");
+    REFUSES(AGENT("agentic-code", "reset: 0"),
+            "x.yaml:1:60: traffic.source.reset = 0: must be > 0 and <= 1");
+    REFUSES(AGENT("agentic-code", "group_zipf: 1, group_weights: [1, 2]"),
+            "x.yaml:1:83: traffic.source: give group_zipf or group_weights, not both");
+    REFUSES(AGENT("agentic-code", "group_weights: [1, 2]"),
+            "x.yaml:1:68: traffic.source.group_weights: one weight per group expected (16)");
+    REFUSES("{engine: {}, traffic: {source: {type: agent}, load: {type: poisson, "
+            "requests_per_second: 1}, stop: {sessions: 1}}}",
+            "x.yaml:1:90: traffic.load.requests_per_second: has no effect with "
+            "traffic.source.type = 'agent', whose rate is sessions_per_second");
+    REFUSES("{engine: {}, traffic: {source: {type: agentic-code}}}",
+            "x.yaml:1:23: missing key 'traffic.stop.sessions' (a synthetic source has no end; or "
+            "max_virtual_time_seconds)");
+}
+
 static void warmup(void)
 {
     ACCEPTS("{engine: {}, traffic: {stop: {requests: 1}, warmup: {requests: 5, barrier: true}}}");
@@ -435,8 +488,7 @@ static void a_missing_file(void)
 {
     aisim_prediction p;
     aisim_error err = {0};
-    CHECK_EQ(aisim_prediction_file("/nonexistent.yaml", NULL, 0, &p, &err),
-             AISIM_EIO);
+    CHECK_EQ(aisim_prediction_file("/nonexistent.yaml", NULL, 0, &p, &err), AISIM_EIO);
     CHECK(p.tree == NULL);
 }
 
@@ -450,6 +502,8 @@ int main(void)
     traces_and_agentx();
     load_shapes();
     sources();
+    agents();
+    stops_of_lanes();
     warmup();
     roles_and_modes();
     a_missing_file();

@@ -200,8 +200,32 @@ static void test_bounds_of_parameters(void)
     CHECK_STR(err.text, "fresh_share = 1.5: must be from 0 to 1");
 }
 
+/* Who asks for a million plays can change their mind. */
+static void test_interruption(void)
+{
+    volatile int stop = 1;
+    const aisim_corpus_options options = {.interrupt = &stop};
+    aisim_synthetic_config config;
+    aisim_error err = {0};
+    aisim_synthetic_config_default(&config);
+    config.plays = 1000000;
+    aisim_corpus *corpus = aisim_corpus_new(&options);
+    CHECK_EQ(aisim_synthetic_plays(&config, corpus, &err), AISIM_EINTERRUPTED);
+    CHECK_STR(err.text, "interrupted after 0 plays were added");
+    aisim_corpus_free(corpus);
+
+    stop = 0;
+    config.plays = 3;
+    corpus = aisim_corpus_new(&options);
+    CHECK_EQ(aisim_synthetic_plays(&config, corpus, &err), AISIM_OK);
+    stop = 2;
+    CHECK_EQ(aisim_corpus_finish(corpus, &err), AISIM_EINTERRUPTED);
+    aisim_corpus_free(corpus);
+}
+
 int main(void)
 {
+    test_interruption();
     test_bounds();
     test_presets();
     test_streams();

@@ -68,6 +68,11 @@ check("write access", function()
   return "ok", "this folder can be written"
 end)
 
+check("line editing", function()
+  if terminal.host.editor then return "ok", "libedit is built in (aisim repl)" end
+  return "note", "aisim repl reads plain lines", "apt-get install libedit-dev, then build again"
+end)
+
 check("plots", function()
   if plot.available() then return "ok", "gnuplot is there" end
   return "note", "gnuplot is not installed: reports have tables only", "apt-get install gnuplot-nox"

@@ -71,7 +71,7 @@ Columns named in `columns` are kept up to date; overlaps are computed only if de
   wrap        built-ins that pick may ask: options, aisim.router.NAME{…}, or a list of them; pick
               gets a fourth argument that asks the first: inner() is what it would choose
   affinity    as in YAML: keeps the column `bound`
-  delay_ms    an arrival is decided about so much later
+  delay_ms    a request is decided about so much later; in a hand-off each router has its own
   regret      true records residency on the chosen and on the best target of each decision
   init(pool, cfg)  on_dispatch, on_first_token(req, target, now)  on_done(req, target, status, now)
   on_kv_stored, on_kv_removed(target, blocks, tier, now): tier device, host, shared
@@ -120,7 +120,8 @@ When units start is one of
   kv_capacity_fraction = f      so many in flight that they fill this part of the KV cache
 It ends at until_ms, requests, sessions, tokens, requests_per_load_unit or sessions_per_load_unit,
 whichever comes first. warmup = { requests = n } or { seconds = s } comes before and is not measured;
-with barrier = true the rest waits until it has ended.
+with barrier = true the rest waits until it has ended. agentx prepares in its own way (warmup = true
+or false) and has a duration (profile); of these rules it takes until_ms, requests, sessions = plays.
 Lengths, times and numbers of turns may be distributions: aisim.dist.X (aisim list distributions).
 
 The same in YAML:
@@ -310,9 +311,10 @@ local function of_configuration(path)
   for line in file:lines() do
     local text = line:match("^# ?(.*)$")
     if not text then break end
-    out[#out + 1] = text
+    local fits = utf8.len(text) and utf8.len(text) <= 100
+    for _, part in ipairs(fits and { text } or table_of.wrap(text, 100)) do out[#out + 1] = part end
   end
-  out[#out + 1] = ("\naisim check %s shows every key; its meaning: aisim help engine, aisim help traffic"):format(path)
+  out[#out + 1] = ("\nEvery key: aisim check %s\nTheir meaning: aisim help engine, aisim help traffic"):format(path)
   return table.concat(out, "\n")
 end
 

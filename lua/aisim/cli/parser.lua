@@ -223,7 +223,7 @@ M.VERBS = {
     end,
   },
   {
-    name = "repl", summary = "Lua with the library loaded; expressions print their value.",
+    name = "repl", summary = "Lua with the library loaded; expressions print their value, Tab completes names.",
     example = "aisim repl",
     build = function() end,
   },

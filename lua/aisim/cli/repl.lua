@@ -1,8 +1,12 @@
 --- aisim repl: Lua with the library loaded. An expression prints its value, a statement that is not
 -- complete goes on in the next line. Globals are allowed here: what a line assigns, the next may read;
 -- reading a name that nobody has assigned is an error with a suggestion.
--- Line editing comes from the terminal, or from rlwrap aisim repl.
+-- At a terminal lines can be edited, called back and completed with Tab, if the program was built with libedit;
+-- they are kept in $XDG_STATE_HOME/aisim/repl_history (~/.local/state without it). Ctrl-C drops what was typed, or
+-- stops what runs.
 local aisim = require "aisim"
+local core = require "aisim.core"
+local complete = require "aisim.cli.complete"
 local fault = require "aisim.cli.fault"
 local near = require "aisim.near"
 local terminal = require "aisim.cli.terminal"
@@ -84,47 +88,132 @@ local function print_results(results)
   if #parts > 0 then terminal.out(table.concat(parts, "   ")) end
 end
 
---- Reads and runs until the end of input or `exit`.
----@return integer status
-function M.main()
-  local interactive = terminal.host.terminal(0)
-  local env, text = environment(), nil
-  if interactive then
-    terminal.out(("aisim %s, %s: aisim.new{…} makes a simulation, exit leaves"):format(aisim.version, _VERSION))
+-- Lines ---------------------------------------------------------------------------------------------
+
+--- The file of the history, its folder made; nil where nobody has a home.
+local function history_path()
+  local has_lfs, lfs = pcall(require, "lfs")
+  local state, home = os.getenv "XDG_STATE_HOME", os.getenv "HOME"
+  if not state or state:sub(1, 1) ~= "/" then -- relative ones do not count (XDG base directories)
+    if not home or home:sub(1, 1) ~= "/" then return nil end
+    state = home .. "/.local/state"
   end
-  while true do
-    if interactive then
-      io.stdout:write(text and ">> " or "> ")
-      io.stdout:flush()
+  local folder = state .. "/aisim"
+  if has_lfs then
+    for at in (folder .. "/"):gmatch "()/" do
+      if at > 1 then lfs.mkdir(folder:sub(1, at - 1)) end
     end
-    local line = io.read("L")
-    if not line or not text and line:find("^%s*exit%s*$") then break end
-    text = (text or "") .. line
-    local chunk, problem = compile(text, env)
-    if chunk then
-      local results = table.pack(xpcall(chunk, fault.handler))
-      text = nil
-      if results[1] then
-        print_results(table.pack(table.unpack(results, 2, results.n)))
-      else
+  end
+  return folder .. "/repl_history"
+end
+
+--- Lines from a terminal with an editor: next(prompt) -> line, or nil at the end, or nil and a signal.
+local function edited(editor, path)
+  if path then editor:load(path) end
+  return {
+    next = function(prompt) return editor:line(prompt) end,
+    close = function()
+      local problem = path and editor:save(path)
+      if problem then terminal.err(("repl: the history is not kept: %s: %s"):format(path, problem)) end
+    end,
+  }
+end
+
+--- Lines as they come.
+local function plain(interactive)
+  return {
+    next = function(prompt)
+      if interactive then
+        io.stdout:write(prompt)
         io.stdout:flush()
-        terminal.err(results[2].message)
+        terminal.host.wait_for_input()
       end
-      if terminal.host.interrupted() then return 128 + terminal.host.interrupted() end
-    elseif problem then
-      io.stdout:flush()
-      terminal.err(problem)
+      local line = not (interactive and terminal.host.interrupted()) and io.read("L") or nil
+      return line, not line and terminal.host.interrupted() or nil
+    end,
+    close = function() end,
+  }
+end
+
+local function lines_of(interactive, env)
+  local make = interactive and terminal.host.editor
+  local editor = make and make(function(text)
+    local _, width = terminal.host.terminal(1)
+    return complete.tab(text, env, width or 80)
+  end)
+  return editor and edited(editor, history_path()) or plain(interactive)
+end
+
+-- The loop -----------------------------------------------------------------------------------------
+
+local SIGINT <const> = 2
+
+--- A signal came. At a terminal Ctrl-C asks for the prompt, not for the end.
+---@return integer? status    the loop ends
+local function stopped(interactive)
+  local signal = terminal.host.interrupted()
+  if not signal then return nil end
+  if not (interactive and signal == SIGINT and terminal.host.resume) then return 128 + signal end
+  terminal.host.resume()
+end
+
+local function run(chunk)
+  local results = table.pack(xpcall(function()
+    local _ <close> = core.call("input") -- a call that Ctrl-C can end
+    return chunk()
+  end, fault.handler))
+  if results[1] then return print_results(table.pack(table.unpack(results, 2, results.n))) end
+  io.stdout:flush()
+  terminal.err(results[2].message)
+end
+
+--- Reads and runs until the end of the lines or `exit`.
+---@return integer status
+local function loop(lines, env, interactive)
+  local text
+  while true do
+    local line, signal = lines.next(text and ">> " or "> ")
+    if signal then
+      local status = stopped(interactive)
+      if status then return status end
+      terminal.out ""
       text = nil
+    elseif not line or not text and line:find("^%s*exit%s*$") then
+      break
+    else
+      text = (text or "") .. line
+      local chunk, problem = compile(text, env)
+      if chunk then
+        run(chunk)
+      elseif problem then
+        io.stdout:flush()
+        terminal.err(problem)
+      end
+      if chunk or problem then text = nil end
+      local status = stopped(interactive)
+      if status then return status end
     end
   end
   if interactive then terminal.out("") end
-  local signal = terminal.host.interrupted() -- while it waited for a line
-  if signal then return 128 + signal end
   if text then
     terminal.err("input: not complete at the end of the input")
     return fault.USAGE
   end
   return fault.OK
+end
+
+--- Reads and runs until the end of input or `exit`.
+---@return integer status
+function M.main()
+  local interactive = terminal.host.terminal(0)
+  local env = environment()
+  local lines = lines_of(interactive, env)
+  if interactive then
+    terminal.out(("aisim %s, %s: aisim.new{…} makes a simulation, exit leaves"):format(aisim.version, _VERSION))
+  end
+  local status = loop(lines, env, interactive)
+  lines.close()
+  return status
 end
 
 return M

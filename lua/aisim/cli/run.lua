@@ -124,6 +124,7 @@ local function simulate(job, args)
   local sim = aisim.new { seed = job.seed, name = job.title or job.file, overrides = job.overrides }
   job.setup(sim)
   jobs.need_used(job)
+  expect.check(sim, job.expectations)
   expect.watch(sim, job.expectations)
   local notes = watch.watch(sim)
   local built = clock()
@@ -235,7 +236,7 @@ function M.main(args)
   end
   if signal then return 128 + signal end
   for _, verdict in ipairs(verdicts) do
-    if verdict.unknown then fault.usage("%s: %s", job.file, verdict.unknown) end
+    if verdict.unknown then error(fault.new(fault.USAGE, verdict.unknown), 0) end
   end
   return all_met and fault.OK or fault.EXPECTATION
 end

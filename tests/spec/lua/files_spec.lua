@@ -76,6 +76,29 @@ local function spans(events, pid, tid)
   return out
 end
 
+--- { kind and name, process, thread, time in ms } of the points of the arrows, one arrow after the other.
+local function arrows(events)
+  local out = {}
+  for _, event in ipairs(events) do
+    if event.cat then
+      assert.same({ "request", event.ph == "f" and "e" or nil }, { event.cat, event.bp })
+      out[#out + 1] = { event.ph .. " " .. event.name, event.pid, event.tid,
+        math.floor(event.ts * 1000 + 0.5) / 1e6, id = event.id }
+    end
+  end
+  table.sort(out, function(a, b) return a.id < b.id or (a.id == b.id and a[4] < b[4]) end)
+  for _, point in ipairs(out) do point.id = nil end
+  return out
+end
+
+local function handed_off(count, link)
+  local sim = aisim.new { seed = 1 }
+  for _, role in ipairs { "prefill", "decode" } do sim:pool { role = role, engine = support.engine() } end
+  sim:handoff(link)
+  for _ = 1, count do sim:submit { prompt_tokens = 10, output_tokens = 4 } end
+  return sim
+end
+
 describe("the timeline", function()
   it("splits the stay of a request", function()
     local events = events_of(simulation())
@@ -85,15 +108,68 @@ describe("the timeline", function()
     assert.same({ { "request 1", 0, 40 } }, spans(events, 0, 1000))
   end)
 
-  it("shows a request that was handed off as decoding at its second worker", function()
-    local sim = aisim.new { seed = 1 }
-    for _, role in ipairs { "prefill", "decode" } do sim:pool { role = role, engine = support.engine() } end
-    sim:handoff { latency_ms = 2 }
-    sim:submit { prompt_tokens = 10, output_tokens = 4 }
-    local events = events_of(sim)
-    assert.same({ { "decode", 12, 12 }, { "request 1", 12, 12 } }, spans(events, 2, 100))
-    assert.same({ "request 1", 0, 12 }, spans(events, 1, 100)[1])
-    assert.equal(3, #spans(events, 1, 100)) -- prefill, and held until the transfer has ended
+  describe("of a hand-off", function()
+    local function handoff(count, link) return events_of(handed_off(count, link)) end
+
+    it("holds the source after its prefill, decodes at the second worker, and joins the two", function()
+      local events = handoff(1, { latency_ms = 2 })
+      assert.same({ { "request 1", 0, 12 }, { "prefill", 0, 10 }, { "held", 10, 2 } }, spans(events, 1, 100))
+      assert.same({ { "request 1", 12, 12 }, { "decode", 12, 12 } }, spans(events, 2, 100))
+      assert.same({ { "hand-off", 10, 2 } }, spans(events, 1, 4))
+      assert.same({ { "s hand-off", 1, 100, 9.999999 }, { "t hand-off", 1, 4, 10 }, { "f hand-off", 2, 100, 12 } },
+        arrows(events))
+    end)
+
+    it("joins prefill and decode directly where the transfer takes no time", function()
+      assert.same({ { "s hand-off", 1, 100, 9.999999 }, { "f hand-off", 2, 100, 10 } }, arrows(handoff(1, {})))
+    end)
+
+    it("has a thread for each of the transfers at one time", function()
+      local events = handoff(3, { latency_ms = 2 })
+      for _, thread in ipairs { 4, 4000001, 4000002 } do
+        assert.same({ { "hand-off", 10, 2 } }, spans(events, 1, thread))
+      end
+      assert.equal(9, #arrows(events))
+    end)
+  end)
+
+  it("joins what a preemption, a lost worker or a copy from the host has parted", function()
+    local sim = aisim.new()
+    sim:pool { engine = support.engine {
+      kv_cache = { block_size = 4, prefix_caching = false, capacity = { type = "fixed", blocks = 8 } },
+    } }
+    for i = 0, 1 do sim:submit { at_ms = i, prompt_tokens = 8, output_tokens = 12 } end
+    local events, run = events_of(sim)
+    local again = spans(events, 1, 101)
+    assert.equal(1, run.metrics.preemptions)
+    assert.same({ "queued", "prefill", "decode", "preempted", "prefill", "decode" }, {
+      again[2][1], again[3][1], again[4][1], again[5][1], again[6][1], again[7][1] })
+    assert.same({ { "s resumed", 1, 101, again[5][2] - 1e-6 }, { "f resumed", 1, 101, again[6][2] } }, arrows(events))
+
+    local pool
+    sim, pool = support.cluster(2)
+    sim:submit { prompt_tokens = 8, output_tokens = 6 }
+    sim:at(15, function() pool:worker(1):stop() end)
+    events = events_of(sim)
+    assert.same({ "decode", 10, 5 }, spans(events, 1, 100)[3])
+    assert.same({ { "s lost", 1, 100, 14.999999 }, { "f lost", 2, 100, 15 } }, arrows(events))
+
+    sim = aisim.new()
+    sim:pool { engine = support.engine {
+      kv_cache = {
+        block_size = 4, capacity = { type = "fixed", blocks = 16 }, host_offload = { num_host_blocks = 99 },
+      },
+    } }
+    for i = 1, 3 do
+      sim:submit { at_ms = 100 * i, prompt_tokens = 44, output_tokens = 3, content = { { "talk" .. i % 2, 40 } } }
+    end
+    events = events_of(sim)
+    local copy, prefill = spans(events, 1, 3)[1], spans(events, 1, 100)[9]
+    assert.same({ "from host", "prefill" }, { copy[1], prefill[1] })
+    local from, to = table.unpack(arrows(events))
+    assert.same({ "s from host", 1, 3, "f from host", 1, 100, prefill[2] },
+      { from[1], from[2], from[3], to[1], to[2], to[3], to[4] })
+    assert.is_true(math.abs(copy[2] + copy[3] - from[4]) < 2e-6)
   end)
 
   it("has the passes of every worker, by kind", function()
@@ -158,14 +234,14 @@ describe("the timeline", function()
       return sim
     end
     local events, run = events_of(replay(), { every_pass = 1000000 })
-    local stays, arrows, kinds, shifts = {}, {}, {}, 0
+    local stays, edges, kinds, shifts = {}, {}, {}, 0
     for _, event in ipairs(events) do
       if event.ph == "X" and event.pid == 0 then
         stays[event.tid] = stays[event.tid] or {}
         table.insert(stays[event.tid], { event.ts, event.ts + event.dur, event.name })
       elseif event.ph == "s" or event.ph == "f" then
-        arrows[event.id] = arrows[event.id] or {}
-        arrows[event.id][event.ph] = event
+        edges[event.id] = edges[event.id] or {}
+        edges[event.id][event.ph] = event
         kinds[event.name] = (kinds[event.name] or 0) + 1
       elseif event.ph == "i" and event.name:find "^idle shift" then
         shifts = shifts + 1
@@ -180,7 +256,7 @@ describe("the timeline", function()
     end
     local records = {}
     for record in run.requests() do records["request " .. record.request_id] = record end
-    for _, arrow in pairs(arrows) do
+    for _, arrow in pairs(edges) do
       local from, to = records[around(arrow.s)], records[around(arrow.f)]
       assert.is_true(arrow.s.ts <= arrow.f.ts)
       assert.equal(from.play_id, to.play_id)
@@ -197,6 +273,9 @@ describe("the timeline", function()
     assert.equal(6, passes())
     assert.equal(3, passes { every_pass = 2 })
     assert.equal(2, passes { from_ms = 11, until_ms = 24.5 })
+    local cut = events_of(handed_off(1, { latency_ms = 2 }), { from_ms = 11 })
+    assert.same({}, arrows(cut)) -- it would begin at a span that is not drawn
+    assert.equal(1, #spans(cut, 2, 4) + #spans(cut, 1, 4))
     local events, run = events_of(simulation(), { max_events = 12 })
     assert.equal(12, #events)
     assert.matches("timeline.json stops before the end: %d+ events", run.notes[1])
