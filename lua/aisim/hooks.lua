@@ -66,7 +66,6 @@ function M.on(sim, name, fn, options)
   if type(name) ~= "string" then check.fail("sim:on: name of a hook expected, got %s", type(name)) end
   local info = by_name[name]
   if not info then check.fail("sim:on: unknown hook '%s'%s", name, near.hint(name, by_name)) end
-  if not info.modelled then check.fail("sim:on: known, not modelled: hook '%s'", name) end
   if type(fn) ~= "function" then check.fail("sim:on: function expected, got %s", type(fn)) end
   options = check.options("sim:on", options, OPTIONS)
   refuse_filters(info, options)

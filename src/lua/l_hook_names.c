@@ -279,20 +279,18 @@ int aisim_l_hook_scalars(const aisim_event *event, const char *reason,
     return 1;
 }
 
-/* core.hook_list() -> array of {name=, class=, modelled=, view=, args={…}} in documented order */
+/* core.hook_list() -> array of {name=, class=, view=, args={…}} in documented order */
 static int l_hook_list(lua_State *L)
 {
     static const char *const views[] = {NULL, "sim", "req", "pass"};
     lua_createtable(L, (int)aisim_l_hook_count, 0);
     for (unsigned i = 0; i < aisim_l_hook_count; i++) {
         const aisim_l_hook_info *info = &aisim_l_hook_infos[i];
-        lua_createtable(L, 0, 5);
+        lua_createtable(L, 0, 4);
         lua_pushstring(L, info->name);
         lua_setfield(L, -2, "name");
         lua_pushstring(L, info->price);
         lua_setfield(L, -2, "class");
-        lua_pushboolean(L, info->type != AISIM_L_NOT_MODELLED);
-        lua_setfield(L, -2, "modelled");
         lua_pushstring(L, views[info->view]);
         lua_setfield(L, -2, "view");
         lua_newtable(L);

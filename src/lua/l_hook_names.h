@@ -16,15 +16,13 @@ typedef enum {
     AISIM_L_VIEW_PASS
 } aisim_l_view_kind;
 
-/** The hook is known, the engine does not emit it yet. */
-#define AISIM_L_NOT_MODELLED (-1)
 /** run.tick is a timer, not an event. */
 #define AISIM_L_TICK (-2)
 
 typedef struct aisim_l_hook_info {
     const char *name;
     const char *price; /**< "run", "request", "pass", "token" */
-    int type;          /**< aisim_event_type, AISIM_L_TICK or AISIM_L_NOT_MODELLED */
+    int type;          /**< aisim_event_type or AISIM_L_TICK */
     aisim_l_view_kind view;
     const char *args[AISIM_L_HOOK_ARGS + 1]; /**< scalars, NULL-terminated */
 } aisim_l_hook_info;

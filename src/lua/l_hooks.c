@@ -411,7 +411,7 @@ static int sim_on(lua_State *L)
     const aisim_l_hook_info *info = find(luaL_checkstring(L, 2));
     luaL_checktype(L, 3, LUA_TFUNCTION);
     luaL_checktype(L, 4, LUA_TTABLE);
-    if (info == NULL || info->type == AISIM_L_NOT_MODELLED) {
+    if (info == NULL) {
         return aisim_l_fail(L, "sim:on: no hook '%s'", lua_tostring(L, 2));
     }
     aisim_l_hooks *h = s->hooks;

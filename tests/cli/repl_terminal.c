@@ -13,7 +13,7 @@
 
 #include "../unit/check.h"
 
-enum { PATIENCE_MS = 10000, SCREEN = 1 << 16 };
+enum { PATIENCE_MS = 10000, QUIET_MS = 150, SCREEN = 1 << 16 };
 
 static char folder[] = "/tmp/aisim-repl-XXXXXX";
 static int terminal;
@@ -46,8 +46,17 @@ static void start(const char *program)
     shown = 0;
 }
 
+/* Nobody types before the screen has come to rest: what is shown later is the answer. */
+static void rest(void)
+{
+    struct pollfd from = {.fd = terminal, .events = POLLIN};
+    while (poll(&from, 1, QUIET_MS) > 0 && read(terminal, screen, SCREEN - 1) > 0) {
+    }
+}
+
 static void type(const char *text)
 {
+    rest();
     shown = 0;
     screen[0] = '\0';
     CHECK_EQ(write(terminal, text, strlen(text)), strlen(text));

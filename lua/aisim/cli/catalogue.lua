@@ -62,15 +62,13 @@ local PRICE <const> = {
 --- What a hook of a class costs, in words.
 function M.price(class) return PRICE[class] end
 
---- Name, arguments, price; only what the engine emits.
+--- Name, arguments, price.
 function M.hooks()
   local rows = {}
   for _, info in ipairs(require("aisim.hooks").list) do
-    if info.modelled then
-      local args = { table.unpack(info.args) }
-      args[#args + 1] = info.view
-      rows[#rows + 1] = { info.name, ("(%s)"):format(table.concat(args, ", ")), info.class }
-    end
+    local args = { table.unpack(info.args) }
+    args[#args + 1] = info.view
+    rows[#rows + 1] = { info.name, ("(%s)"):format(table.concat(args, ", ")), info.class }
   end
   return rows
 end

@@ -21,19 +21,17 @@ describe("hooks that only watch", function()
 
   it("leave the report as it is, each of them", function()
     for _, info in ipairs(core.hook_list()) do
-      if info.modelled then
-        local seen = run(function(sim)
-          sim:on(info.name, nothing, info.name == "run.tick" and { every_ms = 100 } or nil)
-        end)
-        assert.are.equal(plain, seen, info.name)
-      end
+      local seen = run(function(sim)
+        sim:on(info.name, nothing, info.name == "run.tick" and { every_ms = 100 } or nil)
+      end)
+      assert.are.equal(plain, seen, info.name)
     end
   end)
 
   it("make the engine do no more events when they are of class request or run", function()
     local _, watched = run(function(sim)
       for _, info in ipairs(core.hook_list()) do
-        if info.modelled and (info.class == "request" or info.class == "run") and info.name ~= "run.tick" then
+        if (info.class == "request" or info.class == "run") and info.name ~= "run.tick" then
           sim:on(info.name, nothing)
         end
       end

@@ -74,10 +74,8 @@ describe("registration", function()
       message "sim:on('request.finish', print, { bach = 1 })")
   end)
 
-  it("refuses what is no function, and hooks that are known and not there yet", function()
+  it("refuses what is no function", function()
     assert.equal("scenarios/a.lua:2: sim:on: function expected, got nil", message "sim:on('request.finish')")
-    assert.equal("scenarios/a.lua:2: sim:on: known, not modelled: hook 'state.checkpoint'",
-      message "sim:on('state.checkpoint', print)")
   end)
 
   it("refuses filters that could match nothing", function()
@@ -211,6 +209,63 @@ sim:run()]], sim)
     sim:run()
     assert.same({ { 1, "?" }, { 0, "?" } }, begins)
     assert.same({ { 1, 10, 8, 1 }, { 2, 4, 0, 1 } }, ends)
+  end)
+end)
+
+describe("hooks of a state cache", function()
+  local aisim = require "aisim"
+  local NAMES <const> = { "request.admit", "state.restore", "request.chunk", "state.checkpoint", "request.finish" }
+
+  local function hybrid(sim, mode)
+    sim:pool { engine = support.engine {
+      model = "qwen3.5-35b-a3b",
+      kv_cache = {
+        block_size = 4, prefix_match_unit = mode == "aligned" and 4 or nil, bytes_per_token = 1e6,
+        capacity = { type = "fixed", blocks = 400 }, state_cache = { mode = mode, bytes_per_request = 6e6 },
+      },
+    } }
+  end
+
+  it("tell where a state was kept and where one was taken up, in the order of the pass end", function()
+    local sim, seen = aisim.new { seed = 1 }, {}
+    hybrid(sim, "aligned")
+    for _, name in ipairs(NAMES) do
+      sim:on(name, function(t, id, _, at) seen[#seen + 1] = { t, name, id, at } end)
+    end
+    sim:sessions { arrivals = aisim.arrivals.all_at_once { n = 1 }, body = function(s)
+      for _ = 1, 2 do s:call { content = { { "p", 16 } }, output_tokens = 2 } end
+    end }
+    sim:run()
+    assert.same({
+      { 10, "request.admit", 1, 0 }, { 10, "request.chunk", 1, 0 }, { 10, "state.checkpoint", 1, 12 },
+      { 20, "request.chunk", 1, 12 }, { 24, "request.finish", 1, "length" },
+      { 34, "request.admit", 2, 12 }, { 34, "state.restore", 2, 12 }, { 34, "request.chunk", 2, 12 },
+      { 38, "request.finish", 2, "length" },
+    }, seen)
+  end)
+
+  it("are as many as the report counts, in each mode", function()
+    for _, mode in ipairs { "latest", "aligned" } do
+      local sim, kept, taken = aisim.new { seed = 1 }, 0, 0
+      hybrid(sim, mode)
+      sim:on("state.checkpoint", function(_, _, _, at)
+        kept = kept + 1
+        assert.equal(0, at % 4)
+      end)
+      sim:on("state.restore", function() taken = taken + 1 end)
+      sim:sessions { arrivals = aisim.arrivals.poisson { rate = 20 }, sessions = 12, body = function(s)
+        local context = s:context()
+        context:append("head", 24)
+        for _ = 1, 4 do
+          s:call { context = context, output_tokens = s.rng:random(2, 20) }
+          context:append_unique(s.rng:random(1, 30))
+        end
+      end }
+      local run = sim:run()
+      assert.is_true(kept > 20 and taken > 20)
+      assert.equal(run.metrics["state_cache.checkpoints"], kept)
+      assert.equal(run.metrics["state_cache.hits"], taken)
+    end
   end)
 end)
 
