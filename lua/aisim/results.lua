@@ -5,6 +5,7 @@ local core = require "aisim.core"
 local file_of = require "aisim.file"
 local metrics = require "aisim.metrics"
 local near = require "aisim.near"
+local render = require "aisim.render"
 
 local M = {}
 
@@ -288,6 +289,22 @@ function lazy.timing(self)
   return pool and ("timing: %s%s"):format(pool.timing, guess) or ""
 end
 
+--- Requests lost their blocks: where, and how full the cache was there. nil = none did.
+local function preempted(self)
+  local workers, total, hit, worst = self.sim:results_("workers") or {}, 0, 0, nil
+  for _, worker in ipairs(workers) do
+    if worker.preemptions > 0 then
+      total, hit = total + worker.preemptions, hit + 1
+      if not worst or (worker.kv_usage.peak or 0) > (worst.kv_usage.peak or 0) then worst = worker end
+    end
+  end
+  if not worst then return nil end
+  local place = #workers > 1 and (" on worker %d"):format(worst.worker) or ""
+  local others = #workers == 1 and "" or hit == 1 and ", all there" or (" on %d workers"):format(hit)
+  return ("kv usage reached %.0f %%%s; %s preemption%s%s; see: aisim help preemption"):format(
+    100 * (worst.kv_usage.peak or 0), place, render.count(total), total == 1 and "" or "s", others)
+end
+
 function lazy.notes(self)
   local notes = self.sim:results_("warnings") or {}
   local share, usage = guessed(self)
@@ -295,6 +312,7 @@ function lazy.notes(self)
     notes[#notes + 1] = ("no measured data for %s: %.1f %% of the pass time is a roofline guess "
       .. "(engine.fallback_policy = 'deny' refuses)"):format(table.concat(usage.roofline_names, ", "), 100 * share)
   end
+  notes[#notes + 1] = preempted(self)
   if self.sim:warming_() > 0 then
     notes[#notes + 1] = "the warmup had not ended when the run did: what it sent is not measured"
   end

@@ -150,6 +150,33 @@ an invariant of the pass ends the run, nothing is corrected; aisim check prints 
 Example: examples/custom_victim.lua]]
 end
 
+function TOPICS.preemption()
+  return [[
+A running request needs one more block and none is free: another one (or itself) loses its blocks and
+waits at the head of the queue. When it comes back, what is not cached any more is computed again.
+
+Where it shows:
+  preemptions, recomputed_tokens    in all, and per worker; preemptions of each request (--requests)
+  preempt_stall_ms                  how long requests stood still for it
+  gauges.kv_usage                   mean, peak and p99 of the blocks in use
+  sim:on("request.preempt", fn)     each of them: who, where, how many tokens were lost
+
+What prevents it, in the order in which to try:
+  max_sequences          fewer requests side by side: the rest waits instead of computing twice
+  watermark              a share of the blocks that admissions leave free for those that run
+  reserve_full_prompt    true: an admission counts its whole prompt, not only the first chunk
+  capacity, workers      more blocks: engine.kv_cache.capacity, tensor parallelism, more workers
+  speculation            look-ahead tokens of drafts take blocks as well
+  a router               least_kv and kv look at blocks; round_robin does not
+  sim:admission(fn)      refuses, or makes wait, what would only push others out
+
+What it costs depends on who loses: preemption = lifo | fifo, self_preemption, or the function
+victim = … of sim:pool (aisim help points). A host tier brings back what was stored in time (aisim
+help engine, host_offload).
+
+Example: examples/custom_victim.lua]]
+end
+
 function TOPICS.handoff()
   return [[
 Prompts computed by one pool and answered by another:

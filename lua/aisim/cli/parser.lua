@@ -257,8 +257,8 @@ end
 M.WORDS = {
   list = { "models", "hardware", "hooks", "metrics", "routers", "scenarios", "distributions" },
   new = { "scenario", "router", "metric", "timing", "session" },
-  help = { "scenario", "engine", "traffic", "router", "handoff", "points", "hooks", "metrics", "outputs", "timing",
-    "limits", "api", "man" },
+  help = { "scenario", "engine", "traffic", "router", "handoff", "points", "preemption", "hooks", "metrics", "outputs",
+    "timing", "limits", "api", "man" },
   completion = { "bash", "zsh", "fish" },
 }
 
