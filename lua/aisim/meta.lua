@@ -387,7 +387,7 @@ function Sim:autoscale(options) end
 ---@field roofline fun(options?: { mfu?: number, mbu?: number, pass_overhead_ms?: aisim.Ms, model?: string|table, hardware?: string, parallelism?: table }): aisim.TimingModel
 ---@field tables fun(options: { path: string }): aisim.TimingModel
 ---@field default fun(options?: { model?: string|table, hardware?: string, parallelism?: table }): aisim.TimingModel
----@field measured fun(options?: { data?: string, path?: string }): aisim.TimingModel
+---@field measured fun(options?: { data?: string, path?: string, interpolate?: "log"|"linear" }): aisim.TimingModel
 aisim.timing = {}
 
 ---@class aisim.TimingModel

@@ -48,10 +48,16 @@ for kind in pairs(FIELDS) do M[kind] = maker(kind) end
 
 local MEASURED <const> = { data = { "text", default = "h200" }, interpolate = { "text" }, path = { "text" } }
 
---- Measured operators: the built-in calibration, or tables in a folder.
+--- Measured operators: the built-in calibration, a grid in log2 coordinates, or the tables of a folder, between
+-- whose points it is linear (spec/timing.md §5). `interpolate` says so and can ask for nothing else.
 function M.measured(options)
   options = check.options("timing.measured", options, MEASURED)
-  if options.interpolate then check.fail("timing.measured: known, not modelled: 'interpolate'") end
+  local way = options.path and "linear" or "log"
+  if options.interpolate and options.interpolate ~= way then
+    check.fail("timing.measured.interpolate = %s: %s", check.show(options.interpolate),
+      options.path and "'linear' expected; the tables of a folder are linear between their points"
+        or "'log' expected; the built-in calibration is a grid in log2 coordinates ('linear' goes with path =)")
+  end
   if options.path then return M.tables { path = options.path } end
   return M.default { hardware = options.data }
 end

@@ -164,6 +164,16 @@ describe("a timing object", function()
 end)
 
 describe("the library", function()
+  it("knows how measured operators are interpolated, and refuses another way", function()
+    local said = run(aisim.timing.measured { data = "h200", interpolate = "log" }, { kv_cache = { block_size = 16 } })
+    local silent = run({ type = "default" }, { kv_cache = { block_size = 16 } })
+    assert.are.equal(silent.e2e_ms.max, said.e2e_ms.max)
+    assert.error_matches(function() aisim.timing.measured { interpolate = "linear" } end,
+      "timing.measured.interpolate = 'linear': 'log' expected; the built%-in calibration")
+    assert.error_matches(function() aisim.timing.measured { path = "tables", interpolate = "log" } end,
+      "timing.measured.interpolate = 'log': 'linear' expected; the tables of a folder")
+  end)
+
   it("prices for the machine of the pool whose function runs", function()
     local base = aisim.timing.default {}
     local sim = support.cluster(1, { timing = { pass = function(...) return base:pass(...) end } })
