@@ -53,12 +53,6 @@ uint32_t aisim_l_check_pool(lua_State *L, aisim_l_sim *s, int index);
 /** "aggregated", "prefill", "decode". */
 const char *aisim_l_role_text(aisim_role role);
 
-/** Tells the recorder of a worker: where its ranks are, and that it is paid for from from_ns on, if
- *  it is (l_report.c). */
-struct aisim_recorder;
-void aisim_l_record_worker(aisim_l_sim *s, struct aisim_recorder *recorder, uint32_t pool,
-                           uint32_t worker, int64_t from_ns, bool provisioned);
-
 /** `configuration` of the report: what every pool is, every default written out. */
 struct aisim_results;
 void aisim_l_configuration_report(aisim_l_sim *s, struct aisim_results *out);

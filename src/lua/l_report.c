@@ -139,36 +139,44 @@ aisim_recorder *aisim_l_recorder(lua_State *L, aisim_l_sim *s)
     return m->recorder;
 }
 
-void aisim_l_record_worker(aisim_l_sim *s, aisim_recorder *recorder, uint32_t index,
-                           uint32_t worker, int64_t from_ns, bool provisioned)
+/* The worker whose first rank that is; its ranks follow each other. */
+static void record_worker(aisim_l_sim *s, aisim_recorder *recorder, uint32_t first_rank,
+                          int64_t from_ns, bool provisioned)
 {
-    const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[index];
+    aisim_rank_view first, next;
+    aisim_sim_rank(s->sim, first_rank, &first);
+    const aisim_l_pool_info *pool = &aisim_l_cluster_of(s)->pools.data[first.pool];
     aisim_recorder_worker_info info = {.pool = pool->name,
                                        .role = aisim_l_role_text(pool->role),
                                        .gpus = pool->gpus,
                                        .blocks = pool->blocks,
                                        .block_size = pool->block_size,
                                        .batched_tokens = pool->batched_tokens,
+                                       .first_rank = first_rank,
                                        .from_ns = from_ns,
                                        .provisioned = provisioned};
-    aisim_pool_view view;
-    aisim_sim_pool(s->sim, index, &view);
-    for (uint32_t i = view.n_ranks; i-- > 0;) {
-        aisim_rank_view rank;
-        aisim_sim_rank(s->sim, view.ranks[i], &rank);
-        if (rank.worker == worker) {
-            info.first_rank = view.ranks[i];
-            info.ranks++;
+    do {
+        info.ranks++;
+        uint32_t rank = first_rank + info.ranks;
+        next.worker = AISIM_NONE;
+        if (rank < aisim_sim_ranks(s->sim)) {
+            aisim_sim_rank(s->sim, rank, &next);
         }
-    }
+    } while (next.worker == first.worker);
     aisim_recorder_worker(recorder, &info);
 }
 
 static void on_grown(void *context, aisim_sim *sim, uint32_t pool, uint32_t worker)
 {
     aisim_l_sim *s = context;
-    if (s->metrics != NULL && s->metrics->recorder != NULL) {
-        aisim_l_record_worker(s, s->metrics->recorder, pool, worker, aisim_sim_now(sim), false);
+    (void)pool;
+    if (s->metrics != NULL && s->metrics->recorder != NULL) { /* its ranks are the newest */
+        aisim_rank_view rank;
+        uint32_t first = aisim_sim_ranks(sim);
+        do {
+            aisim_sim_rank(sim, --first, &rank);
+        } while (rank.worker != worker || rank.rank_in_worker > 0);
+        record_worker(s, s->metrics->recorder, first, aisim_sim_now(sim), false);
     }
 }
 
@@ -180,7 +188,7 @@ static void add_workers(aisim_l_sim *s, aisim_recorder *recorder)
         aisim_rank_view rank;
         aisim_sim_rank(s->sim, i, &rank);
         if (rank.worker != last) {
-            aisim_l_record_worker(s, recorder, rank.pool, rank.worker, 0, true);
+            record_worker(s, recorder, i, 0, true);
         }
         last = rank.worker;
     }
