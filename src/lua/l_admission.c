@@ -17,18 +17,8 @@ typedef struct l_admission {
 static bool refuse_admission(aisim_l_sim *s, const l_admission *a, const aisim_request *request,
                              aisim_error *err)
 {
-    lua_State *L = s->L; /* what was wrong is on top */
-    char t[40];
-    lua_rawgeti(L, s->refs, a->fn);
-    aisim_l_where_function(L, -1);
-    lua_pushfstring(L,
-                    "%s: admission returned %s at t=%s ms for request %d; true, false and a "
-                    "reason, or a delay in ms expected",
-                    lua_tostring(L, -1), lua_tostring(L, -3),
-                    aisim_l_format_ms(t, aisim_sim_now(s->sim)), (int)request->id);
-    aisim_fail(err, AISIM_ECALLBACK, "%s", lua_tostring(L, -1));
-    aisim_l_abort(s, L);
-    return false;
+    return aisim_l_refuse_answer(s, a->fn, "admission",
+                                 "true, false and a reason, or a delay in ms", request, err);
 }
 
 static uint32_t all_ready(const aisim_l_sim *s, uint32_t *ranks)

@@ -142,6 +142,15 @@ bool aisim_l_call(aisim_l_sim *s, uint64_t outer, int nargs, int nresults);
 /** Records the error message on top of L (popped) and aborts the run. */
 void aisim_l_abort(aisim_l_sim *s, lua_State *L);
 
+/** A function answered what it must not: the answer is on top of L as text. Records an error that
+ *  names the function, time and request, and aborts the run.
+ *  @param fn        refs
+ *  @param who       "admission"
+ *  @param expected  what it may answer
+ *  @return false */
+bool aisim_l_refuse_answer(aisim_l_sim *s, int fn, const char *who, const char *expected,
+                           const aisim_request *request, aisim_error *err);
+
 /** True after the first recorded error: nothing more may be called. */
 static inline bool aisim_l_broken(const aisim_l_sim *s)
 {

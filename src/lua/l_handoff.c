@@ -80,23 +80,6 @@ void aisim_l_handoff_given(lua_State *L, aisim_l_sim *s, const char *who,
 /* ---- the decider ------------------------------------------------------------------------------
  */
 
-static bool refuse(aisim_l_sim *s, const aisim_l_handoff *h, const aisim_request *request,
-                   aisim_error *err)
-{
-    lua_State *L = s->L; /* what was wrong is on top */
-    char t[40];
-    lua_rawgeti(L, s->refs, h->decide);
-    aisim_l_where_function(L, -1);
-    lua_pushfstring(L,
-                    "%s: decide of sim:handoff returned %s at t=%s ms for request %d; \"local\" or "
-                    "\"remote\" expected",
-                    lua_tostring(L, -1), lua_tostring(L, -3),
-                    aisim_l_format_ms(t, aisim_sim_now(s->sim)), (int)request->id);
-    aisim_fail(err, AISIM_ECALLBACK, "%s", lua_tostring(L, -1));
-    aisim_l_abort(s, L);
-    return false;
-}
-
 /* decide(req, overlap_blocks, targets, now) -> "local" or "remote" */
 static bool decide(void *context, aisim_sim *sim, const aisim_request *request,
                    uint64_t overlap_blocks, const aisim_targets *targets, aisim_error *err)
@@ -126,7 +109,8 @@ static bool decide(void *context, aisim_sim *sim, const aisim_request *request,
         if (!local && (word == NULL || strcmp(word, "remote") != 0)) {
             lua_pushfstring(L, word != NULL ? "'%s'" : "a %s",
                             word != NULL ? word : luaL_typename(L, -1));
-            refuse(s, h, request, err);
+            aisim_l_refuse_answer(s, h->decide, "decide of sim:handoff", "\"local\" or \"remote\"",
+                                  request, err);
         }
     } else {
         aisim_fail(err, AISIM_ECALLBACK, "the function decide of sim:handoff failed");

@@ -132,6 +132,21 @@ void aisim_l_abort(aisim_l_sim *s, lua_State *L)
     aisim_sim_abort(s->sim, &err);
 }
 
+bool aisim_l_refuse_answer(aisim_l_sim *s, int fn, const char *who, const char *expected,
+                           const aisim_request *request, aisim_error *err)
+{
+    lua_State *L = s->L; /* the answer is on top */
+    char t[40];
+    lua_rawgeti(L, s->refs, fn);
+    aisim_l_where_function(L, -1);
+    lua_pushfstring(L, "%s: %s returned %s at t=%s ms for request %d; %s expected",
+                    lua_tostring(L, -1), who, lua_tostring(L, -3),
+                    aisim_l_format_ms(t, aisim_sim_now(s->sim)), (int)request->id, expected);
+    aisim_fail(err, AISIM_ECALLBACK, "%s", lua_tostring(L, -1));
+    aisim_l_abort(s, L);
+    return false;
+}
+
 enum { REMEMBERED_ROUNDS = 16 };
 
 static int measured_call(aisim_l_sim *s, const aisim_l_frame *frame, int nargs, int nresults)
