@@ -293,6 +293,30 @@ static void levels_fold_to_the_same_figures(void)
     aisim_levels_free(&whole);
 }
 
+/* A rank of a large cluster has the figures of any other, without room for every block. */
+static void many_ranks_take_no_room_for_blocks(void)
+{
+    enum { RANKS = 80, BLOCKS = 1000 };
+    aisim_levels levels;
+    aisim_levels_init(&levels);
+    for (int64_t i = 0; i < 500; i++) {
+        uint64_t used = (uint64_t)(i * 7919 % BLOCKS);
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+            aisim_levels_set(&levels, i * i, rank, used, BLOCKS - used, BLOCKS);
+        }
+    }
+    aisim_levels_finish(&levels, 100, 240000);
+    aisim_gauge_stats first, last;
+    CHECK(levels.ranks.data[0].usage.parts != NULL);
+    CHECK(levels.ranks.data[RANKS - 1].usage.parts == NULL);
+    aisim_gauge_read(&levels.ranks.data[0].usage, &first);
+    aisim_gauge_read(&levels.ranks.data[RANKS - 1].usage, &last);
+    CHECK_EQ(first.held_ns, 239900);
+    CHECK(first.held_ns == last.held_ns && first.mean == last.mean && first.peak == last.peak &&
+          first.p99 == last.p99);
+    aisim_levels_free(&levels);
+}
+
 static void look_up(void *context, const char *name, const aisim_result *leaf)
 {
     (void)leaf;
@@ -406,6 +430,7 @@ int main(void)
     the_observation_begins_with_the_cohort();
     classes_have_their_own_figures();
     levels_fold_to_the_same_figures();
+    many_ranks_take_no_room_for_blocks();
     every_key_has_a_definition();
     plays_are_timed_by_lane();
     small_promises();
